@@ -80,6 +80,7 @@ double int_at(Ints *t, IntId i) {
 	case INT_CDIV: return rounded_up(t, x);
 	case INT_NEG: return -int_at(t, x->a);
 	case INT_TURN: return int_at(t, x->b);
+	case INT_DEVICE: return 0;
 	case INT_CHOOSE: return chosen(t, int_at(t, x->a), int_at(t, x->b), int_at(t, x->c));
 	default: return binary(x->kind, int_at(t, x->a), int_at(t, x->b));
 	}

@@ -148,6 +148,8 @@ IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no) { return int_of(k, 
 
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) { return int_of(k, INT_TURN, row, step, steps); }
 
+IntId int_device(Kernel *k) { return int_intern(k, int_blank(INT_DEVICE)); }
+
 /* Adds the terms of a sum that are no constants to `sum`, those to `constant`. */
 static void sum_terms(Kernel *k, IntId id, bool minus, IntId *sum, int64_t *constant) {
 	KInt i = k->ints.at[id];
@@ -299,6 +301,24 @@ BufferId kernel_buffer(Kernel *k, KBuffer b) {
 	b.array = b.array ? ints_copied(k, b.rank, b.array) : NULL;
 	vec_push(k->arena, &k->buffers, b);
 	return k->buffers.count - 1;
+}
+
+BufferId kernel_add_output(Kernel *k, KBuffer b) {
+	BufferId last = kernel_buffer(k, b), to = last;
+	BufferId *moved = arena_array(k->arena, last + 1, sizeof *moved);
+	for (BufferId i = last + 1; i-- > 0;) {
+		moved[i] = i;
+		if (k->buffers.at[i].role != BUFFER_SCRATCH)
+			continue;
+		KBuffer out = k->buffers.at[to];
+		k->buffers.at[to] = k->buffers.at[i];
+		k->buffers.at[i] = out;
+		moved[i] = to;
+		to = i;
+	}
+	for (RefId r = 0; r < k->refs.count; r++)
+		k->refs.at[r].buffer = moved[k->refs.at[r].buffer];
+	return to;
 }
 
 RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim) {

@@ -79,7 +79,8 @@ typedef enum IntKind {
 	INT_GE,
 	INT_AND,
 	INT_CHOOSE, /* b if the flag a is set, else c */
-	INT_TURN    /* of c steps of row a, step b: forwards in even rows, backwards in odd ones */
+	INT_TURN,   /* of c steps of row a, step b: forwards in even rows, backwards in odd ones */
+	INT_DEVICE  /* the device's place along the kernel's mesh axis */
 } IntKind;
 
 typedef struct KInt {
@@ -356,6 +357,19 @@ typedef struct KStrips {
 	VEC(KStash) stashes;
 } KStrips;
 
+/* A kernel of a whole array is to be one of a device's parts, and bring the others', or what others add, itself, from
+ * device to device round a ring: rewrite_ring.c. */
+typedef struct KRing {
+	bool scatter;       /* `buffer`, an out, is summed, and a device keeps its part; else, an in, it is gathered */
+	BufferId buffer;    /* its blocks in VMEM are those of the whole array */
+	const char *axis;   /* of the mesh */
+	int64_t devices;    /* along it, at least two */
+	Dtype travels, out; /* scatter: what sums are between devices, and what the finished ones are */
+	const char *why;    /* it cannot be done: why; NULL */
+	BufferId added;     /* done: the output through which others' parts, or sums, came, ... */
+	int64_t bytes;      /* ... and VMEM that it takes beside what the kernel took before */
+} KRing;
+
 /* ---- the kernel ------------------------------------------------------------------------------------------------- */
 
 /* What XLA is told that a kernel costs: it schedules by it what runs beside. */
@@ -395,6 +409,7 @@ typedef struct Kernel {
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */
 	KStrips *strips;       /* rows are to be computed in strips of columns; NULL */
+	KRing *ring;           /* it is to run on a ring of devices; NULL */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
 
@@ -444,6 +459,7 @@ IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
+IntId int_device(Kernel *k);
 /* One element of a table in SMEM, at an int in each dim: stands in index maps, and in a loop's windows. */
 IntId int_element(Kernel *k, BufferId table, const IntId *at);
 /* The reference that such a value loads; NONE: it is no element. */
@@ -458,6 +474,8 @@ bool int_reads(const Kernel *k, IntId i, ValueId v);
 ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
 KValue *kernel_value_at(Kernel *k, ValueId v);
 BufferId kernel_buffer(Kernel *k, KBuffer b);
+/* An output of a kernel whose loops are all driven, which stands before its scratch: scratch gets other ids. */
+BufferId kernel_add_output(Kernel *k, KBuffer b);
 RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim);
 /* All of a loop's window at a step. */
 RefId kernel_ref_at(Kernel *k, BufferId b, IntId at);

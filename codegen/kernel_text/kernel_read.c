@@ -108,6 +108,26 @@ static void read_strips(KReader *r) {
 	r->k->strips = strips;
 }
 
+/* ring gather NAME AXIS DEVICES
+ * ring scatter NAME AXIS DEVICES of DTYPE in DTYPE */
+static void read_ring(KReader *r) {
+	KRing *ring = arena_alloc(r->a, sizeof *ring);
+	*ring = (KRing){.scatter = kread_is(r, "scatter"), .travels = DTYPE_F32, .out = DTYPE_F32, .added = NONE};
+	if (!ring->scatter && !kread_is(r, "gather"))
+		kread_expected(r, "gather or scatter");
+	kread_token(r);
+	ring->buffer = kread_known(r, ENTRY_BUFFER);
+	ring->axis = kread_variable(r, "the mesh's axis");
+	ring->devices = kread_number(r, "how many devices are along it", 2, INT16_MAX);
+	if (ring->scatter) {
+		kread_expect(r, "of");
+		ring->out = kread_dtype(r);
+		kread_expect(r, "in");
+		ring->travels = kread_dtype(r);
+	}
+	r->k->ring = ring;
+}
+
 /* cost_estimate flops N transcendentals N bytes N */
 static void read_cost_estimate(KReader *r) {
 	KCost *cost = arena_alloc(r->a, sizeof *cost);
@@ -158,6 +178,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 10: read_strips(r); break;
 	case 11: r->k->unchecked = true; break;
 	case 12: read_cost_estimate(r); break;
+	case 13: read_ring(r); break;
 	default: read_source_line(r); break;
 	}
 }
@@ -178,7 +199,7 @@ static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid",          "in",          "out",  "scratch", "vmem_limit", "mesh",
 		"collective_id", "sparse_core", "held", "turns",   "strips",     "unchecked",
-		"cost_estimate", "line",        NULL};
+		"cost_estimate", "ring",        "line", NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

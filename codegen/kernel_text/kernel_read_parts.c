@@ -32,7 +32,7 @@ static const struct {
 	const char *name;
 	IntKind kind;
 } functions[] = {{"div", INT_DIV}, {"rem", INT_REM},       {"cdiv", INT_CDIV}, {"min", INT_MIN},
-                 {"max", INT_MAX}, {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {NULL, INT_CONST}};
+                 {"max", INT_MAX}, {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {"device", INT_DEVICE}, {NULL, INT_CONST}};
 
 static Tree tree_at(KReader *r, int level, int nesting);
 
@@ -51,7 +51,7 @@ static Tree joined(KReader *r, IntKind kind, Tree a, Tree b) {
 
 static Tree call_tree(KReader *r, IntKind kind, int nesting) {
 	Tree x[3];
-	int count = kind == INT_CHOOSE || kind == INT_TURN ? 3 : 2;
+	int count = kind == INT_CHOOSE || kind == INT_TURN ? 3 : kind == INT_DEVICE ? 0 : 2;
 	kread_token(r);
 	kread_expect(r, "(");
 	for (int i = 0; i < count; i++) {
@@ -60,6 +60,8 @@ static Tree call_tree(KReader *r, IntKind kind, int nesting) {
 		x[i] = tree_at(r, LEVEL_COMPARE, nesting + 1);
 	}
 	kread_expect(r, ")");
+	if (count == 0)
+		return leaf(int_device(r->k));
 	if (count == 2)
 		return joined(r, kind, x[0], x[1]);
 	Tree all = {kind == INT_CHOOSE ? int_choose(r->k, x[0].id, x[1].id, x[2].id)

@@ -561,6 +561,18 @@ static void put_held(KTextOut *t, BufferId id) {
 	line_end(t);
 }
 
+static void put_ring(KTextOut *t, const KRing *ring) {
+	line_start(t);
+	text_put(t->out, ring->scatter ? "ring scatter " : "ring gather ");
+	ktext_buffer(t, ring->buffer);
+	text_put(t->out, " ");
+	ktext_name(t, ring->axis);
+	text_printf(t->out, " %lld", (long long)ring->devices);
+	if (ring->scatter)
+		text_printf(t->out, " of %s in %s", dtype_name(ring->out), dtype_name(ring->travels));
+	line_end(t);
+}
+
 static void put_signature(KTextOut *t) {
 	Kernel *k = t->k;
 	for (uint32_t i = 0; i < k->grid.count; i++) {
@@ -606,6 +618,8 @@ static void put_signature(KTextOut *t) {
 		put_line(t, "unchecked");
 	if (k->turns)
 		put_line(t, "turns");
+	if (k->ring)
+		put_ring(t, k->ring);
 	kernel_walk(k, k->body, put_lines_of, t);
 }
 

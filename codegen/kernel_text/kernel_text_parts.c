@@ -104,6 +104,8 @@ static void put_int(KTextOut *t, IntId id, int level) {
 		text_printf(t->out, "%lld", (long long)i->number);
 	} else if (i->kind == INT_VALUE) {
 		put_int_value(t, i->value);
+	} else if (i->kind == INT_DEVICE) {
+		text_put(t->out, "device()");
 	} else if (i->kind == INT_NEG) {
 		text_put(t->out, "-");
 		put_int(t, i->a, LEVEL_UNARY);

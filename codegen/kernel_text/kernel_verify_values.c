@@ -37,6 +37,11 @@ static bool kverify_int_value(Verifier *v, ValueId id, bool index_map) {
 	return true;
 }
 
+static bool on_mesh(Verifier *v) {
+	return v->k->mesh_axis || kverify_error(v, "kernel-signature", "say `mesh AXIS DEVICES` in the signature",
+	                                        "the kernel runs on no mesh");
+}
+
 bool kverify_int(Verifier *v, IntId id, bool index_map) {
 	if (id >= v->k->ints.count)
 		return kverify_error(v, "kernel-undefined", NULL, "an integer expression is missing");
@@ -46,6 +51,8 @@ bool kverify_int(Verifier *v, IntId id, bool index_map) {
 		return true;
 	if (i->kind == INT_VALUE)
 		return kverify_int_value(v, i->value, index_map);
+	if (i->kind == INT_DEVICE)
+		return on_mesh(v);
 	bool divides = i->kind == INT_DIV || i->kind == INT_REM || i->kind == INT_CDIV;
 	if (divides && int_is_const(v->k, i->b, &by) && by <= 0)
 		return kverify_error(v, "kernel-bounds", "divide by a positive number", "it divides by %lld",
@@ -383,9 +390,8 @@ static bool kinds_fit(Verifier *v, StmtId id) {
 static bool place_fits(Verifier *v, const KStmt *s) {
 	if (s->op == K_PROGRAM_ID && (s->int_count != 1 || s->ints[0] < 0 || s->ints[0] >= v->grid_rank))
 		return kverify_error(v, "kernel-bounds", NULL, "the innermost grid has %u dims", v->grid_rank);
-	if (s->op == K_DEVICE_ID && !v->k->mesh_axis)
-		return kverify_error(v, "kernel-signature", "say `mesh AXIS DEVICES` in the signature",
-		                     "the kernel runs on no mesh");
+	if (s->op == K_DEVICE_ID && !on_mesh(v))
+		return false;
 	if ((s->op == K_CORE_ID || s->op == K_SUBCORE_ID) && !v->k->sparse_cores)
 		return kverify_error(v, "kernel-signature", "say `sparse_core CORES SUBCORES` in the signature",
 		                     "the kernel runs on no SparseCore");

@@ -389,20 +389,25 @@ static void print_imports(const KProgram *p, const char *name, const char *more,
 
 /* `pairing`: p is its forward; NULL: p alone. `links`: of the kernels' statements, in bytes of `out`; NULL. */
 static void print_module(const KProgram *p, const Pairing *pairing, Text *out, PyLinks *links) {
-	Text kernels, wrapper, helpers;
+	Text kernels, wrapper, sharded, helpers;
 	text_init(&kernels, p->arena);
+	text_init(&sharded, p->arena);
 	text_init(&wrapper, p->arena);
 	const KProgram *outside = pairing ? seen(pairing) : p;
 	Printer pr = {.program = outside, .k = p->host, .a = p->arena, .w = {.arena = p->arena, .out = out}};
 	print_imports(p, p->name, pairing ? " and its gradient" : "", on_sparse_core(p), out);
 	print_programs(p, pairing, &kernels, &wrapper, &pr, links);
+	pr.program = outside;
+	text_put(&sharded, "");
+	pr.w.out = &sharded;
+	if (p->sharding)
+		print_sharded(&pr, p->sharding);
 	text_init(&helpers, p->arena);
 	text_put(&helpers, "");
 	pr.w.out = &helpers;
 	pr.w.indent = 0;
 	print_used_helpers(&pr);
 	const JaxRange *range = range_of(&kernels, &helpers);
-	pr.program = outside;
 	pr.w.out = out;
 	print_info(&pr, p->name, pairing, range, NULL, 0);
 	text_put(out, helpers.at);
@@ -413,8 +418,7 @@ static void print_module(const KProgram *p, const Pairing *pairing, Text *out, P
 	text_put(out, kernels.at);
 	text_put(out, wrapper.at);
 	print_public(&pr, pairing != NULL, range);
-	if (p->sharding)
-		print_sharded(&pr, p->sharding);
+	text_put(out, sharded.at);
 	print_check(&pr);
 	if (!on_sparse_core(p))
 		print_simulator(&pr, meshed(p) ? meshed(p)->mesh_axis : NULL);

@@ -118,14 +118,17 @@ typedef struct pallasc_options {
 	const char *const *sizes; /* `size_count` strings NAME=SIZE: named sizes over the graph's own; or NULL. The
 	                             graph is read again at these sizes, without its text being parsed again */
 	size_t size_count;        /* number of strings in `sizes` */
-	const char *mesh;  /* "data=2,model=4": a mesh that the kernel is split over (docs/sharding.md); or NULL */
-	const char *shard; /* "tile_m=data,tile_n=model": what is cut along its axes; NULL: chosen */
+	const char *mesh;    /* "data=2,model=4": a mesh that the kernel is split over (docs/sharding.md); or NULL */
+	const char *shard;   /* "tile_m=data,tile_n=model": what is cut along its axes; NULL: chosen */
+	const char *gather;  /* "x=model": inputs whose parts travel round a ring of an axis's devices; or NULL */
+	const char *scatter; /* "out=model": outputs, sums over an axis, that are left in parts along it; or NULL */
+	const char *ring; /* "wrapper", "kernel" or "auto": what moves them (docs/sharding.md); NULL: the wrapper */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
 	{                                                                                                              \
 		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
-			NULL, NULL, NULL, 0, NULL, NULL                                                                \
+			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                                                    \
 	}
 
 /* The library's version, such as "0.1.0". Static text. */

@@ -18,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from .chips import TOPOLOGIES
-from .command import Parser, bytes_text, positive, seconds_text
+from . import mesh
+from .chips import TOPOLOGIES, topology
+from .command import Parser, add_size_option, bytes_text, positive, seconds_text
 from .errors import FileError, UsageError
 from .module import Module, kernel_text, read_module, vmem_limits
 
@@ -50,6 +51,8 @@ class AotResult:
       temp_bytes: HBM temporaries, or None.
       seconds: tracing and compiling; what it took then, if it comes from the cache.
       cached: whether it comes from the cache.
+      topology: the slice of a module that runs on a mesh, such as "v6e:2x4"; else "".
+      sizes: the named sizes of a module of several, {name: int}; else {}.
     """
 
     path: str
@@ -67,6 +70,8 @@ class AotResult:
     temp_bytes: int | None = None
     seconds: float = 0.0
     cached: bool = False
+    topology: str = ""
+    sizes: dict = dataclasses.field(default_factory=dict)
 
 
 class Worker:
@@ -185,10 +190,11 @@ def _resident_bytes(pid):
         return 0
 
 
-def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True):
+def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True, shape=None):
     """Compiles jobs one after another in one worker; yields an `AotResult` for each, in order.
 
-    Modules that run on a mesh have a worker of their own.
+    Modules that run on a mesh have a worker of their own, and are compiled whole: what XLA does
+    between devices too. Of a module of several sizes the first is compiled: see `Module.sized`.
 
     Args:
       jobs: (module, target) pairs; a module is a `Module` or the path of one; target None is the
@@ -196,22 +202,24 @@ def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True)
       timeout: seconds for each job.
       memory_bytes: resident memory of the worker.
       cache: whether to use and fill the cache.
+      shape: of the slice that runs modules on a mesh, "4x4"; None: as large as need be.
 
     Raises PallascError for a job that cannot be started: no such file, unknown target.
     """
     workers = {}
     try:
         for module, target in jobs:
-            result, module = _prepare(module, target)
+            result, module = _prepare(module, target, shape)
             program = _program(module)
-            key = cache_key(module.source, result.target, program)
+            place = result.topology or result.target
+            key = cache_key(module.source, place, program, module.info.get("sharding"))
             if cache and _cache_load(key, result):
                 yield result
                 continue
             worker = workers.get(program) or Worker(memory_bytes, f"{__package__}.{program}")
             workers[program] = worker
             try:
-                answer = worker.request({**_job(module), "target": result.target}, timeout)
+                answer = worker.request({**_job(module), "target": place}, timeout)
                 _fill(result, answer)
                 if cache and result.kind in ("ok", "vmem", "error"):
                     _cache_store(key, result)
@@ -229,12 +237,15 @@ def compile_one(module, target=None, **options):
     return next(compile_many([(module, target)], **options))
 
 
-def _prepare(module, target):
+def _prepare(module, target, shape=None):
     module = module if isinstance(module, Module) else read_module(module)
     target = target or module.info["target"]
     if target not in TOPOLOGIES:
         raise UsageError(f"unknown target {target!r}: one of {', '.join(TOPOLOGIES)}")
     result = AotResult(module.filename, target)
+    result.sizes = module.info.get("sizes", {})
+    if mesh.has_mesh(module.info):
+        result.topology = topology(target, mesh.devices(module.info), shape)
     kernels = (module.info, *module.info.get("backward", ()))
     largest = max(kernels, key=lambda kernel: kernel.get("vmem_bytes", 0))
     result.predicted_bytes = largest.get("vmem_bytes")
@@ -246,7 +257,7 @@ def _prepare(module, target):
 
 def _program(module):
     """Which worker compiles it."""
-    return "aot_mesh" if "mesh" in module.info else "aot_worker"
+    return "aot_mesh" if mesh.has_mesh(module.info) else "aot_worker"
 
 
 def _job(module):
@@ -309,14 +320,24 @@ def cache_directory(part="aot"):
     return Path(home) / "pallasc" / part
 
 
-def cache_key(source, target, program="aot_worker"):
-    """Hex digest of all that a verdict depends on; `program` is the worker's."""
+def cache_key(source, target, program="aot_worker", sharding=None):
+    """Hex digest of all that a verdict depends on.
+
+    Args:
+      source: the module's text.
+      target: a chip, or the slice of a module that runs on a mesh.
+      program: the worker's.
+      sharding: KERNEL_INFO["sharding"], or None.
+    """
     parts = [_CACHE_VERSION, kernel_text(source), str(vmem_limits(source)), target]
+    parts += [str(sharding)] if sharding else []
     for package in ("jax", "jaxlib", "libtpu"):
         parts.append(_version(package))
     # The worker's own code decides how a module is traced.
     for part in dict.fromkeys(("aot_worker", program)):
         parts.append(Path(__file__).with_name(f"{part}.py").read_text())
+    if program == "aot_mesh":
+        parts.append(Path(mesh.__file__).read_text())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -361,7 +382,7 @@ def result_text(result, verbose=False):
     if not result.ok:
         error = result.full if verbose else result.message
         first, *rest = error.split("\n")
-        lines = [f"{result.path}: {result.target}: {_FAILURES[result.kind]}: {first}", *rest]
+        lines = [f"{_job_text(result)}: {_FAILURES[result.kind]}: {first}", *rest]
         if result.kind == "vmem" and result.predicted_bytes is not None:
             lines.append(f"  predicted {bytes_text(result.predicted_bytes)}")
         return "\n".join(lines)
@@ -370,8 +391,15 @@ def result_text(result, verbose=False):
         parts.append(f"{bytes_text(result.predicted_bytes)} predicted")
     parts.append(f"HBM temporaries {bytes_text(result.temp_bytes)}")
     parts.append("cached" if result.cached else f"{result.seconds:.1f} s")
-    line = f"{result.path}: {result.target}: ok: {', '.join(parts)}"
+    line = f"{_job_text(result)}: ok: {', '.join(parts)}"
     return "\n".join([line, *_estimate_lines(result)])
+
+
+def _job_text(result):
+    """The file, the sizes if it has names for them, and the chip or slice."""
+    sizes = ", ".join(f"{name}={size}" for name, size in result.sizes.items())
+    place = result.topology or result.target
+    return ": ".join([result.path, *([sizes] if sizes else []), place])
 
 
 def _estimate_lines(result):
@@ -411,6 +439,12 @@ def main(argv):
         metavar="T",
         help=f"{', '.join(TOPOLOGIES)} or all; repeatable (default: the module's own)",
     )
+    parser.add_argument(
+        "--topology",
+        metavar="NxN",
+        help="chips of the slice for a module on a mesh (default: as many as its mesh needs)",
+    )
+    add_size_option(parser, "of a module of several sizes those of this one; repeatable")
     parser.add_argument("--timeout", type=positive, default=TIMEOUT_S, metavar="S", help="seconds")
     parser.add_argument("--memory", type=positive, default=8.0, metavar="GIB", help="memory cap")
     parser.add_argument("--json", action="store_true", help="one JSON line for each result")
@@ -419,12 +453,17 @@ def main(argv):
     options = parser.parse_args(argv)
     targets = options.target or [None]
     targets = list(TOPOLOGIES) if "all" in targets else targets
-    modules = [read_module(path) for path in options.kernel]
+    modules = [
+        sized for path in options.kernel for sized in read_module(path).sized(dict(options.size))
+    ]
+    if options.topology and not any(mesh.has_mesh(module.info) for module in modules):
+        raise UsageError("--topology: no module runs on a mesh")
     results = compile_many(
         [(module, target) for module in modules for target in targets],
         options.timeout,
         int(options.memory * (1 << 30)),
         cache=not options.no_cache,
+        shape=options.topology,
     )
     good = True
     for result in results:

@@ -14,14 +14,12 @@ def main():
     aot_worker.main()
 
 
-def compile_module(module, target):
-    """jax's compiled object of a module's kernel on the first devices of a target's topology."""
+def compile_module(module, slice_name):
+    """jax's compiled object of a module of whole arrays, on the first devices of a slice."""
     from jax.experimental import topologies
 
-    from .chips import TOPOLOGIES
-
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[target])
-    of = mesh.build(module.info, topology.devices, TOPOLOGIES[target])
+    topology = topologies.get_topology_desc(platform="tpu", topology_name=slice_name)
+    of = mesh.build(module.info, topology.devices, slice_name)
     with aot_worker.tracing_for(topology.devices[0]):
         traced = mesh.whole_kernel(module, of).trace(*mesh.arguments(module.info, of))
         lowered = traced.lower()

@@ -60,6 +60,9 @@ class _Options(ctypes.Structure):
         ("size_count", ctypes.c_size_t),
         ("mesh", ctypes.c_char_p),
         ("shard", ctypes.c_char_p),
+        ("gather", ctypes.c_char_p),
+        ("scatter", ctypes.c_char_p),
+        ("ring", ctypes.c_char_p),
     )
 
 
@@ -151,6 +154,9 @@ class Graph:
         sizes=(),
         mesh=None,
         shard=None,
+        gather=None,
+        scatter=None,
+        ring=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -169,6 +175,9 @@ class Graph:
           sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
           mesh: "data=2,model=4", a mesh that the kernel is split over; None: none.
           shard: "tile_m=data", what its axes cut; None: chosen.
+          gather: "x=model", inputs whose parts travel round a ring of an axis's devices; None.
+          scatter: "out=model", sums over an axis that are left in parts along it; None.
+          ring: "wrapper", "kernel" or "auto", what moves them; None: the wrapper.
         """
         items, named = _strings(sets), _strings(sizes)
         options = _Options(
@@ -187,6 +196,9 @@ class Graph:
             size_count=len(sizes),
             mesh=_no_nul(mesh, "mesh"),
             shard=_no_nul(shard, "shard"),
+            gather=_no_nul(gather, "gather"),
+            scatter=_no_nul(scatter, "scatter"),
+            ring=_no_nul(ring, "ring"),
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -341,7 +353,7 @@ def shard(graph, mesh_axes, blocks=None, **options):
       graph: as `compile` takes it.
       mesh_axes: {"data": 2, "model": 4}: devices along each axis.
       blocks: {"tile_m": "data"}: what axes cut; those that it does not name are chosen.
-      options: further arguments of `compile`.
+      options: further arguments of `compile`, `gather`, `scatter` and `ring` among them.
 
     Returns:
       A `Module`, whose `NAME_sharded(mesh)` gives a function of whole arrays.
@@ -377,6 +389,9 @@ def compile(
     vmem_margin=0,
     mesh=None,
     shard=None,
+    gather=None,
+    scatter=None,
+    ring=None,
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -398,6 +413,11 @@ def compile(
         (docs/sharding.md); None: none.
       shard: {"tile_m": "data"}, or several axes, {"tile_m": ("data", "model")}: what axes cut.
         Those that it does not name are chosen.
+      gather: {"x": "model"}: inputs of which each device has a part along an axis, and the parts
+        travel round the ring of its devices while kernels run.
+      scatter: {"out": "model"}: outputs, sums over an axis, of which each device gets a part.
+      ring: what moves them: the "wrapper", between launches (None too), the "kernel", by copies to
+        other devices, or "auto": the kernel where it can.
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -420,6 +440,9 @@ def compile(
         sizes=size_texts(sizes),
         mesh=",".join(f"{axis}={devices}" for axis, devices in mesh.items()) if mesh else None,
         shard=shard_text(shard),
+        gather=shard_text(gather),
+        scatter=shard_text(scatter),
+        ring=ring,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -3,11 +3,12 @@
 import argparse
 import contextlib
 
-from . import chips, judge, limit
+from . import chips, judge, limit, mesh
 from .binding import compile as compile_graph
 from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import (
     Parser,
+    add_mesh_options,
     add_size_option,
     add_vmem_options,
     at_least_one,
@@ -37,7 +38,10 @@ def main(argv):
     budget = {"vmem": options.vmem, "vmem_margin": options.vmem_margin}
     chip = target_text(options.target)
     sizes = dict(options.size)
-    module = compile_graph(text, given, chip, sizes=sizes, adapt=options.adapt, **budget)
+    split = {"mesh": options.mesh, **_split(options)}
+    module = compile_graph(text, given, chip, sizes=sizes, adapt=options.adapt, **budget, **split)
+    if options.mesh:
+        mesh.simulate_devices(module.info)
     config = module.info["config"] if options.adapt else config
     if module.diagnostics:
         print(format_diagnostics(module.diagnostics))
@@ -58,10 +62,24 @@ def main(argv):
     return 0 if good else 1
 
 
+def _split(options):
+    """What --shard, --gather and --scatter say, for `compile`."""
+    asked = {"shard": options.shard, "gather": options.gather, "scatter": options.scatter}
+    for name, pairs in asked.items():
+        if pairs and not options.mesh:
+            raise UsageError(f"--{name}: there is no --mesh")
+        if len(dict(pairs)) < len(pairs):
+            how = "a block stands twice: give its axes as BLOCK=AXIS+AXIS"
+            raise UsageError(f"--{name}: {how if name == 'shard' else 'an array stands twice'}")
+    return {name: dict(pairs) for name, pairs in asked.items()}
+
+
 def _check_points(module, graph, options, config):
     """Chosen grid points alone."""
     from .points import check_points
 
+    if options.mesh:
+        raise UsageError("--points simulates one device: give it without --mesh")
     if options.adversarial:
         raise UsageError("--adversarial makes inputs whole: give it without --points")
     params = interpret_params(options.race, options.cores, options.seed)
@@ -83,8 +101,9 @@ def _check_once(module, graph, options, config, variant):
     params = interpret_params(options.race, options.cores, options.seed, eager)
     memory = huge_memory() if variant == _HUGE else contextlib.nullcontext()
     limit.say("simulating the kernel, which waits forever or is slow")
+    kernel = mesh.on_this_machine(module, True) if options.mesh else module.load()
     with memory:
-        simulation = simulate(module.load(), arguments, params)
+        simulation = simulate(kernel, arguments, params)
     limit.say("executing the reference", "the kernel is simulated")
     verdict = judge.judge(graph, info, arguments, simulation.outputs, config)
     print(f"inputs: seed {options.seed}{f', {variant}' if variant else ''}")
@@ -108,6 +127,7 @@ def _parser():
     )
     parser.add_argument("--target", default="v6e", metavar="T", help="chip, or .json file")
     add_size_option(parser)
+    add_mesh_options(parser)
     add_vmem_options(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs")
     parser.add_argument(
@@ -141,6 +161,9 @@ def _parser():
 
 
 def _headline(info):
+    if mesh.has_mesh(info):
+        info = mesh.whole_info(info)
     inputs = ", ".join(f"{e['name']} {e['dtype']}{list(e['shape'])}" for e in info["inputs"])
     vmem = bytes_text(info.get("vmem_bytes"))
-    return f"{info['name']} for {info['target']}, VMEM {vmem}: {inputs}"
+    count = f"{mesh.devices(info)} devices of " if mesh.has_mesh(info) else ""
+    return f"{info['name']} for {count}{info['target']}, VMEM {vmem}: {inputs}"

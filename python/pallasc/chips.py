@@ -1,7 +1,11 @@
 """What the Python side must know of the chips, and of the machine it runs on."""
 
 import glob
+import math
 import os
+import re
+
+from .errors import UsageError
 
 # Topology names of jax.experimental.topologies: the smallest of each chip.
 TOPOLOGIES = {
@@ -11,6 +15,12 @@ TOPOLOGIES = {
     "v6e": "v6e:2x2",
     "v7x": "tpu7x:2x2x1",
 }
+
+# What jax calls one device of v4 and v7x is one of a chip's two TensorCores.
+_CORES = {"v4": 2, "v7x": 2}
+
+# The chips of the largest slice: https://cloud.google.com/tpu/docs, the page of each chip.
+LARGEST = {"v4": 4096, "v5e": 256, "v5p": 8960, "v6e": 256, "v7x": 9216}
 
 # What a kernel may ask for of VMEM on each chip: as in targets.def.
 VMEM_BYTES = {
@@ -29,6 +39,40 @@ KINDS = {
     "v6e": ("TPU v6 lite", "TPU v6e"),
     "v7x": ("TPU7x",),
 }
+
+
+def topology(chip, devices, shape=None):
+    """The name, for jax.experimental.topologies, of a slice of a chip that has as many devices.
+
+    Args:
+      chip: a key of TOPOLOGIES.
+      devices: how many there must be at least.
+      shape: chips along each dim of the torus, "4x4"; None: of the smallest slice, and of those
+        that double its shortest dim, the first that is large enough.
+
+    Raises UsageError for a shape that is none, and for too many devices.
+    """
+    name, _, smallest = TOPOLOGIES[chip].partition(":")
+    dims, cores = [int(size) for size in smallest.split("x")], _CORES.get(chip, 1)
+    if shape is not None:
+        form = "x".join(["N"] * len(dims))
+        if not re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3})*", shape) or (
+            shape.count("x") != len(dims) - 1
+        ):
+            raise UsageError(f"--topology {shape}: expected {form} for {chip}, such as {smallest}")
+        dims = [int(size) for size in shape.split("x")]
+    while shape is None and math.prod(dims) * cores < devices:
+        dims[len(dims) - 1 - dims[::-1].index(min(dims))] *= 2
+    found = "x".join(map(str, dims))
+    if math.prod(dims) > LARGEST[chip]:
+        asked = f"{found} chips are" if shape else f"{devices} devices are"
+        raise UsageError(
+            f"{asked} more than the largest slice of {chip} has: {LARGEST[chip]} chips"
+        )
+    if (has := math.prod(dims) * cores) < devices:
+        raise UsageError(f"{chip}:{found} has {has} devices, not {devices}")
+    return f"{name}:{found}"
+
 
 _GOOGLE_PCI_VENDOR = "0x1ae0"
 

@@ -1,6 +1,7 @@
 """What the commands share: argument parsing, reading options, tables and numbers for people."""
 
 import argparse
+import functools
 import json
 import os
 from pathlib import Path
@@ -95,18 +96,53 @@ def parse_set(text):
         return key, value
 
 
-def add_size_option(parser):
+def add_size_option(parser, about="a named size over the graph's own; repeatable"):
     """--size, as `pallasc` takes it: {name: int} of all that are given."""
-    about = "a named size over the graph's own; repeatable"
     parser.add_argument(
         "--size", type=_named_size, action="append", default=[], metavar="NAME=SIZE", help=about
     )
 
 
-def _named_size(text):
+def add_mesh_options(parser):
+    """--mesh, --shard and what travels, as `pallasc` takes them.
+
+    Of --mesh {axis: devices}, of each other one a list of pairs: (block, axes), (array, axis).
+    """
+    parser.add_argument(
+        "--mesh", type=_axes, metavar="AXIS=N,...", help="split it over a mesh of so many devices"
+    )
+    for option, what, does in (
+        ("--shard", "BLOCK", "what an axis cuts"),
+        ("--gather", "ARRAY", "an input whose parts travel round its devices"),
+        ("--scatter", "ARRAY", "a sum over its devices that is left in parts"),
+    ):
+        parser.add_argument(
+            option,
+            type=functools.partial(_cut, what),
+            action="append",
+            default=[],
+            metavar=f"{what}=AXIS",
+            help=f"{does}; repeatable",
+        )
+
+
+def _axes(text):
+    """{axis: devices} of data=2,model=4."""
+    return dict(_named_size(word, "AXIS=DEVICES") for word in text.split(","))
+
+
+def _cut(what, text):
+    """(block, axes) of BLOCK=AXIS or BLOCK=AXIS+AXIS, or (array, axis)."""
+    name, equals, axes = text.partition("=")
+    if not equals or not name or not axes:
+        raise argparse.ArgumentTypeError(f"expected {what}=AXIS, found '{text}'")
+    return name, axes
+
+
+def _named_size(text, form="NAME=SIZE"):
     name, equals, value = text.partition("=")
     if not equals or not name or not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"expected NAME=SIZE, found '{text}'")
+        raise argparse.ArgumentTypeError(f"expected {form}, found '{text}'")
     return name, int(value)
 
 

@@ -12,7 +12,7 @@ import threading
 import types
 
 from . import chips
-from .errors import FileError, ModuleError
+from .errors import FileError, ModuleError, UsageError
 
 # ast.parse counts its depth for all threads together (CPython 3.11): one at a time.
 PARSING = threading.Lock()
@@ -187,6 +187,29 @@ class Module:
         """
         return Module(with_all_vmem(self.source), self._filename, self._plan, self.diagnostics)
 
+    def sized(self, sizes=None):
+        """A module of one size for each of those that this one has, a list of `Module`.
+
+        Args:
+          sizes: {name: int}: only those of these sizes. Raises UsageError if there are none.
+        """
+        variants = self.info.get("variants", [self.info])
+        known = [variant.get("sizes", {}) for variant in variants]
+        fit = [index for index, has in enumerate(known) if (sizes or {}).items() <= has.items()]
+        if not fit:
+            asked = " ".join(f"--size {name}={size}" for name, size in sizes.items())
+            text = "; ".join(", ".join(f"{n}={s}" for n, s in has.items()) for has in known)
+            has = f"its sizes are {text}" if text else "it names no sizes"
+            raise UsageError(f"{self.filename}: no kernel for {asked}: {has}")
+        return [self._variant(index) for index in fit] if "variants" in self.info else [self]
+
+    def _variant(self, index):
+        """The module whose function is that of one of its sizes: its text, another KERNEL_INFO."""
+        common = {key: self.info[key] for key in ("compiler", "jax") if key in self.info}
+        info = {**self.info["variants"][index], **common}
+        text = f"{self.source}\n\nKERNEL_INFO = {info!r}\n"
+        return Module(text, self._filename, diagnostics=self.diagnostics)
+
     def named(self, filename):
         """The same module under another name for messages, and in tracebacks of its code."""
         parts = (self._plan, self.diagnostics, self.report, self.kernel)
@@ -240,7 +263,7 @@ def parse_info(source, filename):
 def _info_literal(tree, filename):
     import ast
 
-    for node in tree.body:
+    for node in reversed(tree.body):  # the last one is what the module has in the end
         if not isinstance(node, ast.Assign):
             continue
         if [getattr(target, "id", None) for target in node.targets] != ["KERNEL_INFO"]:

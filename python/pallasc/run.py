@@ -5,7 +5,7 @@ import time
 
 from . import chips, inputs, limit, mesh, report, timing
 from .binding import graph_text
-from .command import Parser, parse_scalars, positive, seconds_text
+from .command import Parser, add_size_option, parse_scalars, positive, seconds_text
 from .errors import UsageError
 from .module import read_module
 from .plain import interpret_plainly
@@ -30,6 +30,7 @@ def main(argv):
         metavar="NAME=VALUE",
         help="value of a run-time scalar; repeatable",
     )
+    add_size_option(parser, "of a module of several sizes only this one; repeatable")
     parser.add_argument(
         "--timeout",
         type=positive,
@@ -47,16 +48,24 @@ def main(argv):
     options = parser.parse_args(argv)
     options.interpret |= options.fast
     limit.hold(options.timeout)
-    limit.say("making inputs")
     module = read_module(options.kernel)
-    info = module.info
+    modules = module.sized(dict(options.size))
     simulated = chips.choose_platform(options.interpret)
-    if mesh.has_mesh(info):
-        if options.graph:
-            raise UsageError("--graph: no graph gives a module that runs on a mesh")
+    if mesh.has_mesh(module.info):
+        if options.graph and mesh.exchanges(module.info):
+            raise UsageError(
+                "--graph: no graph gives a module whose devices exchange what they have"
+            )
         if simulated:
-            mesh.simulate_devices(info)
-        info = mesh.whole_info(info)
+            mesh.simulate_devices(module.info)
+    good = [_run(sized, options) for sized in modules]
+    return 0 if all(good) else 1
+
+
+def _run(module, options):
+    """Runs a module of one size, and prints what it gives; whether that is right."""
+    limit.say("making inputs")
+    info = mesh.whole_info(module.info) if mesh.has_mesh(module.info) else module.info
     scalars = parse_scalars(options.scalar)
     graph = None
     if options.graph:
@@ -71,12 +80,12 @@ def main(argv):
     outputs, where, seconds = run_module(module, arrays, options.interpret, options.fast)
     _print_run(info, outputs, where, seconds)
     if graph is None:
-        return 0
+        return True
     sys.stdout.flush()
     limit.say("executing the reference", "the kernel has run")
     verdict = judge.judge(graph, info, arrays, outputs)
     print("\n".join([*verdict.lines(), "PASS" if verdict.ok else "FAIL"]))
-    return 0 if verdict.ok else 1
+    return verdict.ok
 
 
 def run_module(module, arrays, simulated=False, fast=False):

@@ -5,7 +5,7 @@ import tomllib
 import pairs
 import pallasc
 import pytest
-from pallasc import aot
+from pallasc import aot, chips
 from pallasc.aot_worker import parse_scoped_vmem, parse_serialized_vmem
 from pallasc.errors import FileError, UsageError
 from pallasc.module import Module, read_module
@@ -206,3 +206,23 @@ def test_broken_cache_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "aot").mkdir()
     (tmp_path / "aot" / "key.json").write_text("{")
     assert not aot._cache_load("key", aot.AotResult("k.py", "v6e"))
+
+
+def test_slices():
+    """The smallest torus with as many devices; of v4 and v7x two devices are a chip."""
+    found = [chips.topology(chip, n) for chip in ("v5e", "v6e") for n in (1, 4, 8, 9, 256)]
+    shapes = ["2x2", "2x2", "2x4", "4x4", "16x16"]
+    assert found == [f"{chip}:{shape}" for chip in ("v5e", "v6e") for shape in shapes]
+    found = [chips.topology("v7x", n) for n in (8, 16, 32, 64, 256)]
+    assert found == [f"tpu7x:{s}" for s in ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x8")]
+    assert chips.topology("v5p", 4, "4x4x4") == "v5p:4x4x4"
+    for chip, devices, shape, why in [
+        ("v6e", 8, "2x2", "v6e:2x2 has 4 devices, not 8"),
+        ("v6e", 8, "2x2x2", "--topology 2x2x2: expected NxN for v6e, such as 2x2"),
+        ("v7x", 8, "4x0x4", "--topology 4x0x4: expected NxNxN for v7x, such as 2x2x1"),
+        ("v5e", 4, "32x32", "32x32 chips are more than the largest slice of v5e has: 256 chips"),
+        ("v5e", 257, None, "257 devices are more than the largest slice of v5e has: 256 chips"),
+    ]:
+        with pytest.raises(UsageError) as error:
+            chips.topology(chip, devices, shape)
+        assert str(error.value) == why

@@ -256,14 +256,32 @@ static void set_mesh(Parser *p, const char *name, const char *value) {
 	const char *error = mesh_parse(p->arena, value, &mesh);
 	if (error)
 		fail(p, "%s: %s", name, error);
-	p->options->mesh = value;
+	p->options->shard.mesh = value;
 }
 
-/* All of them as one list. */
+/* All of one option as one list. */
+static void add_pairs(Parser *p, const char **list, const char *value) {
+	*list = *list ? arena_printf(p->arena, "%s,%s", *list, value) : value;
+}
+
 static void add_shard(Parser *p, const char *name, const char *value) {
-	const char *before = p->options->blocks;
 	(void)name;
-	p->options->blocks = before ? arena_printf(p->arena, "%s,%s", before, value) : value;
+	add_pairs(p, &p->options->shard.blocks, value);
+}
+
+static void add_gather(Parser *p, const char *name, const char *value) {
+	(void)name;
+	add_pairs(p, &p->options->shard.gather, value);
+}
+
+static void add_scatter(Parser *p, const char *name, const char *value) {
+	(void)name;
+	add_pairs(p, &p->options->shard.scatter, value);
+}
+
+static void set_ring(Parser *p, const char *name, const char *value) {
+	if (!ring_way_find(value, &p->options->shard.way))
+		fail(p, "%s is wrapper, kernel or auto, not '%s'", name, value);
 }
 
 /* Bytes: 1048576, 1024KiB, 1MiB. */
@@ -413,6 +431,9 @@ static const Option table[] = {
 	{"--sizes", A_VALUE, add_size_list},
 	{"--mesh", A_VALUE, set_mesh},
 	{"--shard", A_VALUE, add_shard},
+	{"--gather", A_VALUE, add_gather},
+	{"--scatter", A_VALUE, add_scatter},
+	{"--ring", A_VALUE, set_ring},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -472,7 +493,9 @@ const char *options_help(void) {
 	       "  --size NAME=SIZE      a named size over the graph's own; repeatable\n"
 	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
-	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts\n"
+	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts;\n"
+	       "                        parts travel: --gather INPUT=AXIS, sums: --scatter OUTPUT=AXIS,\n"
+	       "                        moved by the wrapper, or by --ring=kernel, --ring=auto\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
@@ -497,8 +520,7 @@ const char *options_help(void) {
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
 	       "  --color=WHEN          auto (default), always or never; and -v, --version, --help\n"
 	       "\n"
-	       "Exit status: 0 done; 1 the graph or configuration is refused; 2 wrong usage;\n"
-	       "3 cannot read or write.\n"
+	       "Exit status: 0 done; 1 graph or settings refused; 2 wrong usage; 3 cannot read or write.\n"
 	       "\n"
 	       "  pallasc attention.json --set block_sizes=[1,256,512] --explain -o attention.py\n";
 }
@@ -575,13 +597,17 @@ static void check_sweep(Parser *p) {
 	const Options *o = p->options;
 	bool texts = o->emit_given || o->passes_given || o->rewrites_given || o->print_before.count ||
 	             o->print_after.count || o->print_after_all || o->explain || o->adapt || o->verify_each;
-	if (o->mesh && o->backwards.count)
+	if (o->shard.mesh && o->backwards.count)
 		fail(p, "a forward and its --backward cannot be split over a --mesh");
-	if (o->blocks && !o->mesh)
-		fail(p, "--shard says what an axis of --mesh cuts: there is no --mesh");
-	if (o->action == ACTION_SWEEP && o->mesh)
+	if ((o->shard.blocks || o->shard.gather || o->shard.scatter) && !o->shard.mesh)
+		fail(p, "%s: there is no --mesh",
+		     o->shard.blocks ? "--shard says what an axis of --mesh cuts"
+		                     : "--gather and --scatter are along an axis of --mesh");
+	if (o->shard.way != RING_IN_WRAPPER && !o->shard.gather && !o->shard.scatter)
+		fail(p, "--ring says what moves the parts of --gather and --scatter");
+	if (o->action == ACTION_SWEEP && o->shard.mesh)
 		fail(p, "a sweep takes no --mesh");
-	if (o->mesh && o->size_lists.count)
+	if (o->shard.mesh && o->size_lists.count)
 		fail(p, "--sizes prints kernels of one device: give --size with --mesh");
 	if (o->action == ACTION_COMPILE && o->sweep_only)
 		fail(p, "%s is for a sweep: pallasc sweep, or --sweep", o->sweep_only);

@@ -27,7 +27,7 @@ typedef struct Options {
 	bool target_given;
 	VEC(const char *) configs;
 	VEC(const char *) sets;
-	const char *mesh, *blocks;  /* --mesh, --shard; NULL */
+	ShardRequest shard;         /* --mesh, --shard, --gather, --scatter */
 	VEC(const char *) sizes;    /* NAME=VALUE, as size_choice_read() takes them */
 	VEC(SizeValues) size_lists; /* one module of all combinations; none: of the sizes that there are */
 	VEC(const char *) passes;   /* names; --passes= gives none and `passes_given` */

@@ -4,6 +4,8 @@
  * masked, held in VMEM. The tile is the range instead, and whole: no mask, and a window that covers its dim is aligned
  * whatever its size. The configuration stays what the user gave; --explain and the plan say both.
  *
+ * Where the kernel moves parts of the range round a ring of devices, a tile is of one share of them.
+ *
  * A graph may look at the size, and then it must stay: in a tensor's shape, in arithmetic, through tile.block_size, or
  * by a reduction that reads invalid lanes which no mask made neutral (a mean divides by all of them). A range that is
  * computed in the kernel is not known. */
@@ -33,7 +35,8 @@ static bool arg_number(Module *m, const Arg *a, int64_t *value) {
 
 /* One more place that iterates the block; false if its range is another one, or is not known. */
 static bool range_add(Narrowing *w, bool known, int64_t begin, int64_t end) {
-	int64_t length = known ? int_max(end - begin, 0) : 0;
+	int64_t share = w->m->blocks.at[w->b].share, length = known ? int_max(end - begin, 0) : 0;
+	length = share ? int_min(share, length) : length;
 	bool same = known && (!w->any_use || length == w->length);
 	w->whole = w->whole && begin == 0;
 	w->length = length;
@@ -229,8 +232,9 @@ static const char *size_is_read(Narrowing *w) {
 	Module *m = w->m;
 	if (in_host_sizes(w))
 		return "a size outside the kernel depends on it";
+	bool cut = m->blocks.at[w->b].share > 0; /* arrays have other sizes now than those that were traced */
 	for (NodeId n = 0; n < m->nodes.count; n++) {
-		if (node_get(m, n)->dead)
+		if (node_get(m, n)->dead || (cut && node_get(m, n)->op == OP_HOST_TENSOR))
 			continue;
 		if (number_is_read(w, n) || type_reads(w, node_type(m, n)))
 			return arena_printf(m->arena, "'%s' reads the block's size", node_get(m, n)->name);
@@ -269,7 +273,7 @@ static int64_t narrowed(Narrowing *w, const char **kept) {
 	if (!block_is_chosen(block) || !range_known(w) || w->length >= w->size)
 		return w->size;
 	int64_t lanes = w->m->target ? w->m->target->lanes : 128;
-	int64_t narrow = covers_tensors(w) ? w->length : int_round_up(w->length, lanes);
+	int64_t narrow = covers_tensors(w) || block->share ? w->length : int_round_up(w->length, lanes);
 	if (narrow >= w->size)
 		return w->size;
 	find_dependent(w);
@@ -291,6 +295,8 @@ bool blocks_narrow(Module *m) {
 		w.any_use = false;
 		w.whole = true;
 		one.size = narrowed(&w, &one.kept);
+		if (one.size != one.asked && m->blocks.at[w.b].share)
+			one.wide = "so much travels at once";
 		any = any || one.size != one.asked;
 		vec_push(m->arena, &m->narrowed, one);
 	}

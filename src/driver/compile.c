@@ -57,9 +57,11 @@ bool compile_passes(const Compilation *c, PassContext *context) {
 
 /* What is compiled is one device's part: its types follow from the sizes that it has there. */
 static bool shard(Compilation *c) {
-	if (!c->options->shard.mesh)
+	ShardRequest asked = c->options->shard;
+	if (!asked.mesh && !asked.gather && !asked.scatter)
 		return true;
-	if (!module_shard(c->module, c->diag, &c->options->shard) || !module_verify_symbols(c->module, c->diag))
+	compile_choose_ring(c, &asked);
+	if (!module_shard(c->module, c->diag, &asked) || !module_verify_symbols(c->module, c->diag))
 		return false;
 	for (uint32_t i = 0; i < c->module->sharding->remarks.count; i++)
 		pass_remark(&c->context, "shard", "%s", c->module->sharding->remarks.at[i]);
@@ -141,7 +143,10 @@ KProgram *compile_kernels(Compilation *c) {
 	const CompileOptions *o = c->options;
 	KProgram *p = program_build(c->program);
 	compile_estimate(c->program, p);
+	ring_ask(p);
 	if (!kernels_rewrite(p, o->rewrites, o->rewrite_count, o->verify_kernels ? c->diag : NULL))
+		return NULL;
+	if (!ring_answered(c, p))
 		return NULL;
 	kernels_name(p);
 	return c->kernels = p;

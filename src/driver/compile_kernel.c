@@ -38,7 +38,17 @@ bool kernels_have_python(Diag *d, const KProgram *p) {
 	if (loop)
 		diag_error(d, (Place){.source = p->source}, "kernel-emit", "run the rewrite drive, too",
 		           "a `loop` is not run by anything yet, and has no Python");
-	return !loop;
+	bool ring = true;
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		const KRing *asked = p->kernels.at[i]->ring;
+		if (!asked)
+			continue;
+		ring = false;
+		diag_error(d, (Place){.source = p->source}, "kernel-ring", "ask for other blocks, or for no ring",
+		           "kernel '%s' cannot run on a ring: %s", p->kernels.at[i]->name,
+		           asked->why ? asked->why : "the rewrite ring did not run");
+	}
+	return !loop && ring;
 }
 
 /* As text it stays as it is, unless the options say what to do with it; as Python it goes through all. */

@@ -110,6 +110,12 @@ bool emit_needs_plan(Emit emit);
 bool compile_emit(Compilation *c, Emit emit, Text *out);
 /* What the plan becomes, with a name for all that has one. NULL after diagnostics. */
 KProgram *compile_kernels(Compilation *c);
+/* choose_ring.c: whether the parts that travel are moved by the kernel, where the options leave it open. */
+void compile_choose_ring(Compilation *c, ShardRequest *asked);
+/* What the graph's kernel, as it is built, is still to be: one that moves them. */
+void ring_ask(const KProgram *p);
+/* Whether it became that, if it was to. False after a diagnostic. */
+bool ring_answered(const Compilation *c, const KProgram *p);
 /* estimate.c: adds what the kernels, as they are built, are thought to need and to take. */
 void compile_estimate(const Program *g, KProgram *out);
 /* variants.c: a size and the values that it is to have. */

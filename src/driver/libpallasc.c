@@ -370,8 +370,13 @@ static pallasc_status compile(Job *job) {
 	if (!module && !job->graph->kernel)
 		return PALLASC_REFUSED;
 	const Target *target = choose_target(job, &status);
+	RingWay way = RING_IN_WRAPPER;
 	if (!target || !sets_are_pairs(job) || !found_is_json(job))
 		return PALLASC_USAGE;
+	if (o->ring && !ring_way_find(o->ring, &way)) {
+		diag_error(&job->diag, (Place){0}, "shard", "it is wrapper, kernel or auto", "ring: '%s'", o->ring);
+		return PALLASC_USAGE;
+	}
 	if (job->graph->kernel && !o->pairing)
 		return compile_kernel(job, o->target ? target : NULL);
 	Source *config = arena_alloc(job->arena, sizeof *config);
@@ -384,7 +389,7 @@ static pallasc_status compile(Job *job) {
 	                          .set_count = (uint32_t)o->set_count,
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
-	                          .shard = {o->mesh, o->shard},
+	                          .shard = {o->mesh, o->shard, o->gather, o->scatter, way},
 	                          .adapt = o->adapt != 0,
 	                          .found = o->found};
 	if (!choose_rewrites(job, &options))

@@ -123,6 +123,7 @@ typedef struct Block {
 	ExprId extent;      /* exclusive end; NONE: null, a loop call computes it */
 	ExprId size;        /* fixed by the graph; NONE: chosen by the configuration */
 	bool reduction;     /* a whole dim that may be rolled */
+	int64_t share;      /* positions that travel together, where the kernel moves them round a ring; 0 */
 } Block;
 
 /* The configuration's block_sizes chooses its size: the graph does not fix it, and it is not a whole dim. */

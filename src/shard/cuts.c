@@ -88,7 +88,7 @@ static bool gather_axes(const Cuts *c, const Shape *x, uint32_t from, uint32_t t
 		const Cut *cut = &x->dim[d];
 		if (x->size[d] == 1)
 			continue;
-		if (cut->count && (!whole || all->count + cut->count > MESH_AXES_MAX))
+		if (cut->count && (!whole || all->count + cut->count > CUT_AXES_MAX))
 			return false;
 		for (uint32_t i = 0; i < cut->count; i++)
 			all->axis[all->count++] = cut->axis[i];

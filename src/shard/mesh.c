@@ -52,6 +52,13 @@ const char *mesh_parse(Arena *a, const char *text, Mesh *mesh) {
 	}
 }
 
+uint32_t mesh_axis(const Mesh *mesh, const char *name, size_t length) {
+	for (uint32_t i = 0; i < mesh->count; i++)
+		if (strlen(mesh->axis[i].name) == length && strncmp(mesh->axis[i].name, name, length) == 0)
+			return i;
+	return NONE;
+}
+
 const char *cut_text(Arena *a, const Mesh *mesh, const Cut *cut) {
 	Text out;
 	text_init(&out, a);

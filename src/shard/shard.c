@@ -1,8 +1,8 @@
 /* shard.c - chooses what is cut where nobody says it, and makes the document that of one device. */
 #include "cuts.h"
 
-static void start(Cuts *c, Module *m, const Mesh *mesh, const Cut *blocks) {
-	*c = (Cuts){.m = m, .a = m->arena, .mesh = mesh, .at = NONE};
+static void start(Cuts *c, Module *m, const Sharding *s, const Cut *blocks) {
+	*c = (Cuts){.m = m, .a = m->arena, .mesh = &s->mesh, .ring = &s->ring, .at = NONE};
 	c->block = arena_array(c->a, m->blocks.count + 1, sizeof *c->block);
 	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
 	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
@@ -20,65 +20,120 @@ static bool is_host_array(const Tensor *t) {
 	return t->role == ROLE_INPUT || t->role == ROLE_OUTPUT || t->role == ROLE_INOUT;
 }
 
-/* Bytes that go between devices, on one of them, and bytes of its arrays. */
-static void count_bytes(const Cuts *c, double *sent, double *held) {
-	*sent = *held = 0;
+/* On how many devices each part differs: a step's parts are in turn on the same ones. */
+static int64_t devices_of(const Cuts *c, const Cut *cut) {
+	Cut in_space = cut_without(cut, c->ring->steps);
+	return cut_parts(c->mesh, &in_space);
+}
+
+/* Bytes, on one device. */
+typedef struct Cost {
+	double sent;  /* to others, and as many got */
+	double held;  /* of its arrays */
+	double taken; /* of inputs that it has, and of which steps take parts */
+} Cost;
+
+static Cost cost_of(const Cuts *c) {
+	Cost all = {0};
+	double ring = c->ring->kind == RING_NONE ? 1 : (double)c->mesh->axis[c->ring->axis].devices;
 	for (TensorId t = 0; t < c->m->tensors.count; t++) {
 		const Tensor *x = &c->m->tensors.at[t];
 		double bytes = (double)dtype_bits(c->tensor[t].dtype) / 8;
-		for (uint32_t d = 0; d < x->rank; d++)
-			bytes *= (double)c->m->exprs.at[x->shape[d]].value /
-			         (double)cut_parts(c->mesh, &c->tensor[t].dim[d]);
-		double parts = (double)cut_parts(c->mesh, &c->tensor[t].sum);
-		*held += is_host_array(x) ? bytes : 0;
-		*sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
+		bool steps = false;
+		for (uint32_t d = 0; d < x->rank; d++) {
+			bytes *=
+				(double)c->m->exprs.at[x->shape[d]].value / (double)devices_of(c, &c->tensor[t].dim[d]);
+			steps = steps || cut_has(&c->tensor[t].dim[d], c->ring->steps);
+		}
+		double parts = (double)devices_of(c, &c->tensor[t].sum);
+		if (ring_moves(c->ring, t)) {
+			bytes /= ring;
+			parts /= c->ring->kind == RING_SCATTER ? ring : 1;
+			all.sent += bytes * (ring - 1); /* all but one's own part comes by, or goes there */
+		} else if (x->role == ROLE_INPUT && steps)
+			all.taken += bytes;
+		all.held += is_host_array(x) ? bytes : 0;
+		all.sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
 	}
+	return all;
 }
+
+static bool is_cheaper(const Cost *x, const Cost *y) {
+	if (x->sent < y->sent || x->sent > y->sent)
+		return x->sent < y->sent;
+	if (x->held < y->held || x->held > y->held)
+		return x->held < y->held;
+	return x->taken < y->taken;
+}
+
+enum { TRIES = 4096 };
 
 typedef struct Search {
 	Module *m;
-	const Mesh *mesh;
+	const Sharding *s;
+	uint32_t axes;   /* of the mesh, and its ring's */
 	bool *given;     /* by axis: a user says what it cuts */
 	Cut *now, *best; /* by BlockId */
 	bool any;
-	double sent, held;
+	Cost cost;
 	uint32_t left; /* tries */
 	Text why;      /* of the first axis that cuts nothing */
+	NodeId at;     /* whose fault it is; NONE */
 	uint32_t deepest;
 } Search;
+
+static void search_forget(Search *s) {
+	text_init(&s->why, s->m->arena);
+	text_put(&s->why, "");
+	s->at = NONE;
+}
+
+/* Of a block that has nothing to do with what travels nobody asked. */
+static void note_why(Search *s, const Cuts *c, bool rings) {
+	if ((rings && !ring_reaches(c)) || strstr(s->why.at, c->why))
+		return;
+	s->at = s->why.length ? s->at : c->at;
+	text_printf(&s->why, s->why.length ? "; %s" : "%s", c->why);
+}
+
+/* A step is a part of what a device does: no axis cuts a block both ways. */
+static bool may_cut(const Search *s, BlockId b, uint32_t axis) {
+	const Ring *ring = &s->s->ring;
+	bool may =
+		axis < s->s->mesh.count || (ring->block == NONE ? !cut_has(&s->now[b], ring->axis) : b == ring->block);
+	return may && block_iterated(s->m, b);
+}
 
 /* Cuts blocks along the axes from `axis` on, in all ways; the first of equal ones stays. */
 static void try_axes(Search *s, uint32_t axis) {
 	Cuts c;
-	start(&c, s->m, s->mesh, s->now);
+	start(&c, s->m, s->s, s->now);
 	if (s->left == 0)
 		return;
 	s->left--;
-	bool ok = cuts_solve(&c);
-	if (!ok && axis == s->deepest)
-		text_printf(&s->why, s->why.length ? "; %s" : "%s", c.why);
+	bool rings = axis > s->s->mesh.count, ok = cuts_solve(&c);
+	while (axis < s->axes && s->given[axis])
+		axis++;
+	ok = ok && (axis < s->axes || ring_check(&c));
+	if (!ok && axis >= s->deepest)
+		note_why(s, &c, rings);
 	if (!ok)
 		return;
-	if (axis > s->deepest) {
-		s->deepest = axis;
-		text_init(&s->why, s->m->arena);
-	}
-	while (axis < s->mesh->count && s->given[axis])
-		axis++;
-	if (axis == s->mesh->count) {
-		double sent, held;
-		count_bytes(&c, &sent, &held);
-		if (s->any && (sent > s->sent || (sent >= s->sent && held >= s->held)))
+	if (axis == s->axes) {
+		Cost cost = cost_of(&c);
+		if (s->any && !is_cheaper(&cost, &s->cost))
 			return;
 		s->any = true;
-		s->sent = sent;
-		s->held = held;
+		s->cost = cost;
 		memcpy(s->best, s->now, s->m->blocks.count * sizeof *s->best);
 		return;
 	}
-	s->deepest = axis + 1 > s->deepest ? axis + 1 : s->deepest;
+	if (axis + 1 > s->deepest) {
+		s->deepest = axis + 1;
+		search_forget(s);
+	}
 	for (BlockId b = 0; b < s->m->blocks.count; b++) {
-		if (!block_iterated(s->m, b) || s->now[b].count == MESH_AXES_MAX)
+		if (!may_cut(s, b, axis))
 			continue;
 		s->now[b].axis[s->now[b].count++] = (uint8_t)axis;
 		try_axes(s, axis + 1);
@@ -92,21 +147,6 @@ static bool refuse(Diag *d, Place at, const char *why) {
 	return false;
 }
 
-static BlockId block_named(const Module *m, const char *name) {
-	for (BlockId b = 0; b < m->blocks.count; b++)
-		if (strcmp(m->blocks.at[b].name, name) == 0 || strcmp(m->blocks.at[b].symbol, name) == 0)
-			return b;
-	return NONE;
-}
-
-static const char *blocks_text(const Module *m) {
-	Text out;
-	text_init(&out, m->arena);
-	for (BlockId b = 0; b < m->blocks.count; b++)
-		text_printf(&out, b ? ", %s" : "%s", m->blocks.at[b].name);
-	return out.at ? out.at : "none";
-}
-
 /* tile_m=data or tile_m=data+model; NULL, or what is wrong with it. */
 static const char *read_block(Search *s, const char *word) {
 	Arena *a = s->m->arena;
@@ -114,19 +154,17 @@ static const char *read_block(Search *s, const char *word) {
 	if (!equals || equals == word)
 		return arena_printf(a, "expected BLOCK=AXIS, found '%s'", word);
 	const char *name = arena_printf(a, "%.*s", (int)(equals - word), word);
-	BlockId b = block_named(s->m, name);
-	if (b == NONE)
-		return arena_printf(a, "there is no block '%s'; there are: %s", name, blocks_text(s->m));
+	BlockId b = NONE;
+	const char *error = block_named(s->m, name, &b);
+	if (error)
+		return error;
 	for (const char *at = equals + 1;; at++) {
 		size_t n = strcspn(at, "+");
-		uint32_t axis = 0;
-		while (axis < s->mesh->count &&
-		       (strlen(s->mesh->axis[axis].name) != n || strncmp(s->mesh->axis[axis].name, at, n) != 0))
-			axis++;
-		if (axis == s->mesh->count)
+		uint32_t axis = mesh_axis(&s->s->mesh, at, n);
+		if (axis == NONE)
 			return arena_printf(a, "the mesh has no axis '%.*s'", (int)n, at);
 		if (s->given[axis])
-			return arena_printf(a, "the axis %s cuts two blocks", s->mesh->axis[axis].name);
+			return arena_printf(a, "the axis %s cuts two blocks", s->s->mesh.axis[axis].name);
 		s->given[axis] = true;
 		s->now[b].axis[s->now[b].count++] = (uint8_t)axis;
 		at += n;
@@ -164,12 +202,7 @@ static void localise_tensor(const Cuts *c, TensorId t) {
 }
 
 /* The sum is stored as it is, and converted when it is whole. */
-static void localise_sums(Cuts *c, Sharding *s) {
-	for (uint32_t r = 0; r < c->m->returns.count; r++) {
-		Parted out = c->returned[r];
-		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
-		vec_push(c->a, &s->outputs, out);
-	}
+static void localise_sums(Cuts *c) {
 	for (uint32_t i = 0; i < c->dropped.count; i++)
 		node_replace_uses(c->m, c->dropped.at[i], node_input(c->m, c->dropped.at[i], 0), NONE);
 	for (uint32_t i = 0; i < c->stored.count; i++) {
@@ -202,15 +235,26 @@ static void localise_blocks(const Cuts *c) {
 	}
 }
 
+/* How arrays lie, from whole sizes and dtypes. */
+static void lay(const Cuts *c, Sharding *s) {
+	for (TensorId t = 0; t < c->m->tensors.count; t++)
+		if (c->m->tensors.at[t].role == ROLE_INPUT || c->m->tensors.at[t].role == ROLE_INOUT)
+			vec_push(c->a, &s->inputs, ring_input(c, t));
+	for (uint32_t r = 0; r < c->m->returns.count; r++) {
+		Parted out = ring_output(c, r);
+		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
+		vec_push(c->a, &s->outputs, out);
+	}
+}
+
 static void localise(Cuts *c, Sharding *s) {
 	Module *m = c->m;
-	localise_sums(c, s);
-	for (TensorId t = 0; t < m->tensors.count; t++) {
-		const Tensor *x = &m->tensors.at[t];
-		if (x->role == ROLE_INPUT || x->role == ROLE_INOUT)
-			vec_push(c->a, &s->inputs, c->tensor[t]);
+	lay(c, s);
+	if (s->ring.inside)
+		ring_forget_steps(c);
+	localise_sums(c);
+	for (TensorId t = 0; t < m->tensors.count; t++)
 		localise_tensor(c, t);
-	}
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		for (uint32_t d = 0; m->returns.at[r].has_shape && d < m->returns.at[r].rank; d++)
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
@@ -222,17 +266,22 @@ static void localise(Cuts *c, Sharding *s) {
 	m->sharding = s;
 }
 
+/* From whole sizes. */
 static void explain(const Cuts *c, const Search *found, Sharding *s) {
-	for (BlockId b = 0; b < c->m->blocks.count; b++)
-		if (c->block[b].count)
+	for (BlockId b = 0; b < c->m->blocks.count; b++) {
+		Cut cut = cut_without(&c->block[b], c->ring->steps);
+		int64_t devices = cut_parts(c->mesh, &cut);
+		if (cut.count)
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "%s is cut along %s: %lld positions on each of %lld devices",
-			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &c->block[b]),
-			                      (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value,
-			                      (long long)cut_parts(c->mesh, &c->block[b])));
+			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &cut),
+			                      (long long)(c->m->exprs.at[c->m->blocks.at[b].extent].value / devices),
+			                      (long long)devices));
+	}
+	ring_explain(c, s);
 	vec_push(c->a, &s->remarks,
-	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->sent,
-	                      found->held));
+	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->cost.sent,
+	                      found->cost.held));
 }
 
 /* Sizes that are not known yet cannot be divided. */
@@ -244,36 +293,59 @@ static bool sizes_known(const Module *m) {
 	return true;
 }
 
+/* What an axis cuts that nobody says, and of what part each step of a ring is. */
+static void search_all(Search *search, Sharding *s) {
+	search->axes = s->mesh.count + (s->ring.kind != RING_NONE);
+	try_axes(search, 0);
+	if (search->any || s->ring.kind != RING_SCATTER)
+		return;
+	s->ring.plain = true;
+	s->ring.why = search->why.length ? search->why.at : ring_nothing(search->m, &s->ring);
+	search->axes = s->mesh.count;
+	search->deepest = 0;
+	search->left = TRIES;
+	search_forget(search);
+	try_axes(search, 0);
+}
+
 bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	Arena *a = m->arena;
 	Sharding *s = arena_alloc(a, sizeof *s);
 	*s = (Sharding){0};
-	const char *error = mesh_parse(a, request->mesh, &s->mesh);
 	Place at = {.source = m->source};
+	const char *error = request->mesh ? mesh_parse(a, request->mesh, &s->mesh) : "there is no mesh";
+	if (!error)
+		error = ring_read(m, &s->mesh, request, &s->ring);
+	if (!error && !sizes_known(m))
+		error = "the shape of an array is no number";
 	if (error)
 		return refuse(d, at, error);
-	if (!sizes_known(m))
-		return refuse(d, at, "the shape of an array is no number");
-	Search search = {.m = m, .mesh = &s->mesh, .left = 4096};
-	search.given = arena_array(a, s->mesh.count, sizeof *search.given);
+	Search search = {.m = m, .s = s, .left = TRIES};
+	search.given = arena_array(a, s->mesh.count + 1, sizeof *search.given);
 	search.now = arena_array(a, m->blocks.count + 1, sizeof *search.now);
 	search.best = arena_array(a, m->blocks.count + 1, sizeof *search.best);
-	memset(search.given, 0, s->mesh.count * sizeof *search.given);
+	memset(search.given, 0, (s->mesh.count + 1) * sizeof *search.given);
 	memset(search.now, 0, (m->blocks.count + 1) * sizeof *search.now);
-	text_init(&search.why, a);
+	search_forget(&search);
 	error = read_blocks(&search, request->blocks);
 	if (error)
 		return refuse(d, at, error);
 	Cuts c;
-	start(&c, m, &s->mesh, search.now);
+	start(&c, m, s, search.now);
 	if (!cuts_solve(&c))
 		return refuse(d, c.at == NONE ? at : node_place(m, d, c.at), c.why);
-	try_axes(&search, 0);
+	search_all(&search, s);
 	if (!search.any)
-		return refuse(d, at, search.why.length ? search.why.at : "nothing in it can be cut");
-	start(&c, m, &s->mesh, search.best);
+		return refuse(d, search.at == NONE ? at : node_place(m, d, search.at),
+		              search.why.length           ? search.why.at
+		              : s->ring.kind == RING_NONE ? "nothing in it can be cut"
+		                                          : ring_nothing(m, &s->ring));
+	s->ring.inside = s->ring.kind != RING_NONE && request->way == RING_IN_KERNEL;
+	if (s->ring.inside && s->ring.plain)
+		return refuse(d, at, arena_printf(a, "sums cannot be scattered in the kernel: %s", s->ring.why));
+	start(&c, m, s, search.best);
 	cuts_solve(&c);
-	localise(&c, s);
 	explain(&c, &search, s);
+	localise(&c, s);
 	return true;
 }

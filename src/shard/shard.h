@@ -5,7 +5,7 @@
 
 #include "src/ir/ir.h"
 
-enum { MESH_AXES_MAX = 8 };
+enum { MESH_AXES_MAX = 8, CUT_AXES_MAX = MESH_AXES_MAX + 1 };
 
 typedef struct MeshAxis {
 	const char *name;
@@ -14,25 +14,52 @@ typedef struct MeshAxis {
 
 typedef struct Mesh {
 	uint32_t count;
-	MeshAxis axis[MESH_AXES_MAX];
+	MeshAxis axis[CUT_AXES_MAX]; /* behind the mesh's own, its ring's */
 } Mesh;
 
 /* The axes along which one dim is cut into equal parts, the outermost first. */
 typedef struct Cut {
 	uint32_t count;
-	uint8_t axis[MESH_AXES_MAX];
+	uint8_t axis[CUT_AXES_MAX];
 } Cut;
 
 /* How one array lies on the mesh. */
 typedef struct Parted {
 	uint32_t rank;
 	Cut dim[RANK_MAX];
-	Cut sum;     /* each device has a part of the sum, to be added up along these axes ... */
-	Dtype dtype; /* ... and is then of this dtype */
+	int64_t size[RANK_MAX]; /* of the whole array: of inputs, and of what is returned */
+	Cut sum;                /* each device has a part of the sum, to be added up along these axes ... */
+	Dtype dtype;            /* ... and is then of this dtype */
+	bool moves;             /* it is one of Ring.arrays */
+	bool part_sum;          /* the steps of a ring have parts of the sum */
+	uint32_t part_dim;      /* in which a step of a ring takes or gives a part of it; NONE: all of it */
 } Parted;
+
+typedef enum RingKind {
+	RING_NONE,
+	RING_GATHER, /* parts of inputs travel: each step takes what is there */
+	RING_SCATTER /* sums travel: each step adds to what is there, until it is where it stays */
+} RingKind;
+
+/* Where parts travel: between launches of a kernel of one step, or in a kernel of all of them. */
+typedef enum RingWay { RING_IN_WRAPPER, RING_IN_KERNEL, RING_AUTO } RingWay;
+
+/* What travels round the devices of an axis, while each of them takes as many steps as they are. */
+typedef struct Ring {
+	RingKind kind;
+	uint8_t axis;            /* of the mesh */
+	uint8_t steps;           /* the axis behind the mesh's own: a cut along it is a cut in time */
+	bool inside;             /* copies between devices are the kernel's: there are no steps */
+	BlockId block;           /* which is cut so; NONE: the compiler chooses */
+	bool plain;              /* RING_SCATTER: one step, and a psum_scatter ... */
+	const char *why;         /* ... as this is against more; NULL */
+	VEC(TensorId) arrays;    /* inputs, or what is returned, ... */
+	VEC(const char *) names; /* ... and their names */
+} Ring;
 
 typedef struct Sharding {
 	Mesh mesh;
+	Ring ring;
 	VEC(Parted) inputs;  /* input and inout tensors, in order */
 	VEC(Parted) outputs; /* by Module.returns */
 	VEC(const char *) remarks;
@@ -43,10 +70,20 @@ typedef struct ShardRequest {
 	const char *mesh; /* "data=2,model=4" */
 	const char
 		*blocks; /* "tile_m=data,tile_n=model+data": what is cut along which axes; NULL: the compiler chooses */
+	const char
+		*gather; /* "x=model", "x=model:tile_k": inputs whose parts, of a block, travel round devices; NULL */
+	const char *scatter; /* "out=model", "out=model:tile_m": sums over an axis's devices, of which each keeps a
+	                        part; NULL */
+	RingWay way; /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
 } ShardRequest;
+
+/* ring.c: "wrapper", "kernel" or "auto"; false: it is none of them. */
+bool ring_way_find(const char *text, RingWay *way);
 
 /* mesh.c: NULL, or what is wrong with the text in one line. */
 const char *mesh_parse(Arena *a, const char *text, Mesh *mesh);
+/* The axis of this name, of `length` bytes; NONE. */
+uint32_t mesh_axis(const Mesh *mesh, const char *name, size_t length);
 /* The axes of a cut, one behind the other: data+model. */
 const char *cut_text(Arena *a, const Mesh *mesh, const Cut *cut);
 /* On how many devices each part differs. */

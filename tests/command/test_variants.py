@@ -1,5 +1,7 @@
 """--sizes: one module for several sizes, which chooses by the shapes of its arguments."""
 
+import json
+import os
 import subprocess
 import sys
 
@@ -7,7 +9,7 @@ import kit
 import numpy as np
 import pytest
 from builder import close, normal, pointwise_doc
-from pallasc import reference
+from pallasc import aot, reference
 from pallasc.lint import lint_module
 from pallasc.module import Module
 from pallasc.reference.document import resized
@@ -147,3 +149,42 @@ REFUSED = [
 def test_refusals(status, words, message):
     graph = twice(sizes={"S": 64, "D": 256, "N": 1})
     assert message in kit.refused(status, *words, text=graph)
+
+
+def test_commands_take_each_size_or_one(text, tmp_path):
+    """`run --graph` compares each with the reference at its sizes; --size chooses."""
+    module, graph = tmp_path / "k.py", tmp_path / "g.json"
+    module.write_text(text)
+    graph.write_text(json.dumps(twice()))
+
+    def run(*options):
+        command = [sys.executable, "-m", "pallasc", "run", module, "--graph", graph, *options]
+        env = {**os.environ, "PYTHONPATH": str(kit.ROOT / "python")}
+        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=100)
+
+    ran = run()
+    assert ran.returncode == 0, ran.stderr
+    first = [line.split(" on ")[0] for line in ran.stdout.splitlines() if " on cpu" in line]
+    assert first == [f"test_S{s}_D{d}" for s in (8, 16) for d in (128, 256)]
+    assert ran.stdout.splitlines().count("PASS") == 4
+    ran = run("--size", "S=16", "--size=D=128")
+    assert [line for line in ran.stdout.splitlines() if "  in " in line] == [
+        "  in  x: float32[16, 128]"
+    ]
+    ran = run("--size=S=12")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        f"pallasc: error: {module}: no kernel for --size S=12: its sizes are "
+        "S=8, D=128; S=8, D=256; S=16, D=128; S=16, D=256\n"
+    )
+
+
+def test_each_size_is_compiled_for_a_tpu(text, monkeypatch, tmp_path):
+    monkeypatch.setenv("PALLASC_CACHE", str(tmp_path))
+    modules = Module(text, "k.py").sized({"D": 256})
+    results = list(aot.compile_many([(module, None) for module in modules], timeout=120))
+    assert [(result.kind, result.sizes) for result in results] == [
+        ("ok", {"S": 8, "D": 256}),
+        ("ok", {"S": 16, "D": 256}),
+    ]
+    assert aot.result_text(results[1]).startswith("k.py: S=16, D=256: v6e: ok: VMEM ")

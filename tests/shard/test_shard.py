@@ -41,11 +41,11 @@ def matmul():
     return small("matmul_1024", shapes, [64, 512, 512], config)
 
 
-def devices(module, arrays, tmp_path):
-    """The outputs of a module's sharded function, of whole arrays."""
+def devices(module, arrays, tmp_path, explicit=False):
+    """The outputs of a module's sharded function, of whole arrays; on a mesh of explicit axes."""
     count = math.prod(module.info["sharding"]["mesh"].values())
     given, out = tmp_path / "in.npz", tmp_path / "out.npz"
-    np.savez(given, source=module.source, devices=count, **arrays)
+    np.savez(given, source=module.source, devices=count, explicit=explicit, **arrays)
     paths = os.pathsep.join([str(kit.ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     subprocess.run(
         [sys.executable, HERE / "sharded_devices.py", given, out],
@@ -68,10 +68,11 @@ def devices(module, arrays, tmp_path):
 )  # fmt: skip
 def test_matmul(mesh, blocks, inputs, outputs, tmp_path):
     module = pallasc.shard(matmul(), mesh, blocks)
+    explicit = len(mesh) == 2  # as jax.make_mesh makes axes; arrays do not lie as the specs say
     assert module.info["sharding"] == {"mesh": mesh, "inputs": inputs, "outputs": outputs}
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s, np.float32) for s in [(64, 512), (512, 512)])
-    (out,) = devices(module, {"x": x, "y": y}, tmp_path)
+    (out,) = devices(module, {"x": x, "y": y}, tmp_path, explicit)
     np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import kit
+import pallasc
 import proof
 import pytest
 from builder import Doc, G, dt, f32, sl, sym
@@ -140,6 +141,31 @@ def test_donated_arrays_are_updated_in_place(tmp_path):
     in_place, copied = (line.split() for line in process.stdout.splitlines())
     assert in_place == ["0", "0"]
     assert copied[0] == "3" and int(copied[1]) >= 3 * 8192 * 4096 * 4
+
+
+# What XLA does around one device's kernel: nothing, a sum, a mesh of a whole pod.
+SPLIT = (
+    ("matmul_1024", {"data": 2, "model": 2}, None, ("v5e", "v6e"), "2x2"),
+    ("matmul_1024", {"data": 2, "model": 4}, None, ("v7x",), "2x2x1"),
+    ("matmul_1024", {"data": 2, "k": 4}, {"tile_m": "data", "tile_k": "k"}, ("v5e", "v6e"), "2x4"),
+    ("matmul_1024", {"data": 4, "k": 4}, {"tile_m": "data", "tile_k": "k"}, ("v7x",), "2x2x2"),
+    ("attention_b8_h32_s512_d256", {"data": 2, "model": 4}, None, ("v6e",), "2x4"),
+    ("matmul_4096", {"data": 16, "model": 16}, None, ("v6e",), "16x16"),
+)
+
+
+def test_split_over_the_chips_of_a_slice():
+    """`NAME_sharded(mesh)` for as many chips: 4, 8 and, of a large one, 256."""
+    jobs, slices = [], []
+    for graph, axes, blocks, chips, topology in SPLIT:
+        for chip in chips:
+            module = pallasc.shard(str(kit.path(graph)), axes, blocks, target=chip)
+            jobs.append((module, chip))
+            slices.append(topology)
+    results = list(aot.compile_many(jobs, timeout=120))
+    assert [(result.kind, result.message) for result in results] == [("ok", "")] * len(jobs)
+    assert [result.topology.split(":")[1] for result in results] == slices
+    assert all(0 < result.vmem_bytes <= result.predicted_bytes for result in results)
 
 
 def test_a_kernel_without_inputs():

@@ -164,11 +164,23 @@ def wait_send(device, copy):
 
 
 def wait_recv(device, copy):
-    """Until what another device sends is here."""
-    key = address(copy.semaphore if copy.there is None else copy.there)
-    device.block(lambda: device.flights.find(key) is not None, "a copy of another device")
-    flight = device.flights.find(key)
-    if flight.target is None:
-        raise ExecuteError("its semaphore counts what is sent, not what arrives")
-    device.flights.flights.remove(flight)
-    flight.target[...] = flight.data
+    """Until what another device sends is here: one copy, or several of as many bytes together."""
+    key, size = address(copy.semaphore if copy.there is None else copy.there), copy.target.nbytes
+
+    def coming():
+        return [flight for flight in device.flights.flights if flight.key == key]
+
+    def here():
+        return sum(flight.data.nbytes for flight in coming()) >= size
+
+    device.block(here, "a copy of another device")
+    for flight in coming():
+        if flight.target is None:
+            raise ExecuteError("its semaphore counts what is sent, not what arrives")
+        if size <= 0:
+            break
+        size -= flight.data.nbytes
+        device.flights.flights.remove(flight)
+        flight.target[...] = flight.data
+    if size:
+        raise ExecuteError("waits for a part of a copy")

@@ -105,6 +105,8 @@ def integer(tree, scope):
         return _name(parts[0], scope)
     if kind == "at":
         return _element(parts[0], [integer(part, scope) for part in parts[1]], scope)
+    if kind == "device":
+        return lambda e: e[DEVICE].number
     return _applied(_APPLY[kind], [integer(part, scope) for part in parts])
 
 

@@ -1,10 +1,12 @@
 """The command line of `python -m pallasc profile`."""
 
 import dataclasses
+import itertools
 import json
 import sys
 
-from ..command import Parser, positive, write_file
+from .. import mesh
+from ..command import Parser, add_size_option, positive, write_file
 from ..errors import UsageError
 from ..module import read_module
 from . import chips, page, report, run, statements
@@ -25,6 +27,7 @@ def main(argv):
         metavar="T",
         help=f"{', '.join(chips.CHIPS)} or all; repeatable (default: the module's own, else v6e)",
     )
+    add_size_option(parser, "of a module of several sizes only this one; repeatable")
     parser.add_argument(
         "--arg",
         action="append",
@@ -58,12 +61,19 @@ def main(argv):
         raise UsageError("--page: of a module of pallasc's, for one target")
     arguments = dict(_named(text) for text in options.arg)
     # A pipe can be read only once.
-    source = options.kernel if ".py:" in options.kernel else read_module(options.kernel)
+    sources = [options.kernel]
+    if ".py:" not in options.kernel:
+        sources = read_module(options.kernel).sized(dict(options.size))
+    if options.page and len(sources) > 1:
+        raise UsageError("--page: the module has several sizes: choose one by --size")
     limits = {"timeout": options.timeout, "memory_bytes": int(options.memory * (1 << 30))}
     limits["cache"] = not options.no_cache
     good = True
-    for target in targets:
-        print(f"{options.kernel}: compiling for {target or 'its target'}", file=sys.stderr)
+    for source, target in itertools.product(sources, targets):
+        print(
+            f"{options.kernel}: compiling{_one_of(source)} for {target or 'its target'}",
+            file=sys.stderr,
+        )
         if options.statements:
             print(_statements(source, target, options.json, limits), flush=True)
             continue
@@ -76,6 +86,13 @@ def main(argv):
             write_file(options.page, page.page(source, found, costs))
         print(json.dumps(found) if options.json else report.text(found), flush=True)
     return 0 if good else 1
+
+
+def _one_of(source):
+    """Of a module split over a mesh only one device's kernel is profiled, and it is said."""
+    if isinstance(source, str) or "sharding" not in source.info:
+        return ""
+    return f" the kernel of one of {mesh.devices(source.info)} devices"
 
 
 def _self_test(targets):

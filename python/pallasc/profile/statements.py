@@ -118,7 +118,7 @@ def statements(
     Raises PallascError: no such file or target, not Python, or the compiler refuses the kernel.
     """
     module = _module(kernel, arguments)
-    if mesh.has_mesh(module.info):
+    if mesh.exchanges(module.info):
         raise UsageError(f"{module.filename}: statements of a module that runs on a mesh")
     target = target or module.info["target"]
     if target not in TOPOLOGIES:

@@ -1,0 +1,314 @@
+/* ring.c - what travels round the devices of an axis while kernels run: the parts of inputs that each device needs
+ * whole (gather), and sums to which each device adds (scatter). The kernel is then one of as many steps as there are
+ * devices. A step is a cut as any other, in time: by one more axis, behind those of the mesh. */
+#include "cuts.h"
+
+bool ring_way_find(const char *text, RingWay *way) {
+	static const char *const names[] = {"wrapper", "kernel", "auto"}; /* by RingWay */
+	for (int i = 0; i < 3; i++)
+		if (strcmp(names[i], text) == 0)
+			return *way = (RingWay)i, true;
+	return false;
+}
+
+/* ---- what is asked for ------------------------------------------------------------------------------------------- */
+
+static bool is_returned(const Module *m, TensorId t) {
+	bool any = false;
+	for (uint32_t r = 0; r < m->returns.count; r++)
+		any = any || m->returns.at[r].tensor == t;
+	return any;
+}
+
+static bool can_travel(const Module *m, TensorId t, RingKind kind) {
+	return kind == RING_GATHER ? m->tensors.at[t].role == ROLE_INPUT : is_returned(m, t);
+}
+
+static const char *names_of(const Module *m, RingKind kind) {
+	Text out;
+	text_init(&out, m->arena);
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		if (can_travel(m, t, kind))
+			text_printf(&out, out.length ? ", %s" : "%s", m->tensors.at[t].name);
+	return out.length ? out.at : "none";
+}
+
+bool ring_moves(const Ring *ring, TensorId t) {
+	bool any = false;
+	for (uint32_t i = 0; i < ring->arrays.count; i++)
+		any = any || ring->arrays.at[i] == t;
+	return any;
+}
+
+static const char *blocks_text(const Module *m) {
+	Text out;
+	text_init(&out, m->arena);
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		text_printf(&out, b ? ", %s" : "%s", m->blocks.at[b].name);
+	return out.at ? out.at : "none";
+}
+
+const char *block_named(const Module *m, const char *name, BlockId *found) {
+	for (BlockId b = 0; b < m->blocks.count; b++)
+		if (strcmp(m->blocks.at[b].name, name) == 0 || strcmp(m->blocks.at[b].symbol, name) == 0) {
+			*found = b;
+			return NULL;
+		}
+	return arena_printf(m->arena, "there is no block '%s'; there are: %s", name, blocks_text(m));
+}
+
+/* Behind ARRAY=, AXIS or AXIS:BLOCK. */
+static const char *read_axis(const Module *m, const Mesh *mesh, const char *text, Ring *ring) {
+	size_t length = strcspn(text, ":");
+	uint32_t axis = mesh_axis(mesh, text, length);
+	BlockId block = NONE;
+	const char *error = text[length] ? block_named(m, text + length + 1, &block) : NULL;
+	if (error)
+		return error;
+	if (axis == NONE)
+		return arena_printf(m->arena, "the mesh has no axis '%.*s'", (int)length, text);
+	if (ring->arrays.count && ring->axis != axis)
+		return arena_printf(m->arena, "there is one ring, along %s or along %s", mesh->axis[ring->axis].name,
+		                    mesh->axis[axis].name);
+	if (ring->block != NONE && block != NONE && ring->block != block)
+		return arena_printf(m->arena, "a step is a part of %s or of %s", m->blocks.at[ring->block].name,
+		                    m->blocks.at[block].name);
+	ring->axis = (uint8_t)axis;
+	ring->block = block == NONE ? ring->block : block;
+	return NULL;
+}
+
+/* x=model or x=model:tile_k; NULL, or what is wrong with it. */
+static const char *read_array(const Module *m, const Mesh *mesh, const char *word, Ring *ring) {
+	Arena *a = m->arena;
+	const char *equals = strchr(word, '=');
+	if (!equals || equals == word)
+		return arena_printf(a, "expected ARRAY=AXIS, found '%s'", word);
+	const char *name = arena_printf(a, "%.*s", (int)(equals - word), word);
+	TensorId found = NONE;
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		if (can_travel(m, t, ring->kind) && strcmp(m->tensors.at[t].name, name) == 0)
+			found = t;
+	if (found == NONE)
+		return arena_printf(a, "there is no %s '%s'; there are: %s",
+		                    ring->kind == RING_GATHER ? "input" : "output", name, names_of(m, ring->kind));
+	if (ring_moves(ring, found))
+		return arena_printf(a, "%s stands twice", name);
+	const char *error = read_axis(m, mesh, equals + 1, ring);
+	if (error)
+		return error;
+	vec_push(a, &ring->arrays, found);
+	vec_push(a, &ring->names, name);
+	return NULL;
+}
+
+const char *ring_read(const Module *m, Mesh *mesh, const ShardRequest *request, Ring *ring) {
+	*ring = (Ring){.steps = (uint8_t)mesh->count, .block = NONE};
+	if (request->gather && request->scatter)
+		return "either inputs are gathered or an output is scattered: there is one ring";
+	const char *text = request->gather ? request->gather : request->scatter;
+	if (!text)
+		return NULL;
+	ring->kind = request->gather ? RING_GATHER : RING_SCATTER;
+	for (const char *at = text;; at++) {
+		size_t n = strcspn(at, ",");
+		const char *error = read_array(m, mesh, arena_printf(m->arena, "%.*s", (int)n, at), ring);
+		at += n;
+		if (error)
+			return error;
+		if (*at == '\0')
+			break;
+	}
+	mesh->axis[ring->steps] = mesh->axis[ring->axis];
+	mesh->axis[ring->steps].name = arena_printf(m->arena, "%s's ring", mesh->axis[ring->axis].name);
+	return NULL;
+}
+
+/* ---- what can be done -------------------------------------------------------------------------------------------- */
+
+bool cut_has(const Cut *cut, uint32_t axis) {
+	bool any = false;
+	for (uint32_t i = 0; i < cut->count; i++)
+		any = any || cut->axis[i] == axis;
+	return any;
+}
+
+Cut cut_without(const Cut *cut, uint32_t axis) {
+	Cut rest = {0};
+	for (uint32_t i = 0; i < cut->count; i++)
+		if (cut->axis[i] != axis)
+			rest.axis[rest.count++] = cut->axis[i];
+	return rest;
+}
+
+/* The dim that is cut along the axis; NONE. */
+static uint32_t dim_along(const Parted *p, uint32_t axis) {
+	for (uint32_t d = 0; d < p->rank; d++)
+		if (cut_has(&p->dim[d], axis))
+			return d;
+	return NONE;
+}
+
+bool ring_reaches(const Cuts *c) {
+	bool all = true;
+	for (uint32_t i = 0; i < c->ring->arrays.count; i++)
+		all = all && dim_along(&c->tensor[c->ring->arrays.at[i]], c->ring->steps) != NONE;
+	return all;
+}
+
+static const char *axis_name(const Cuts *c) { return c->mesh->axis[c->ring->axis].name; }
+
+static bool check_gather(Cuts *c) {
+	const Module *m = c->m;
+	for (uint32_t i = 0; i < c->ring->arrays.count; i++) {
+		TensorId t = c->ring->arrays.at[i];
+		if (dim_along(&c->tensor[t], c->ring->axis) != NONE)
+			return cuts_refuse(c, NONE, "the axis %s would cut two dims of %s", axis_name(c),
+			                   m->tensors.at[t].name);
+	}
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		if (m->tensors.at[t].role == ROLE_INOUT)
+			return cuts_refuse(c, NONE, "each step would change %s again", m->tensors.at[t].name);
+	for (uint32_t r = 0; r < m->returns.count; r++) {
+		const Parted *out = &c->returned[r];
+		const char *name = m->tensors.at[m->returns.at[r].tensor].name;
+		if (dim_along(out, c->ring->axis) == NONE && !cut_has(&out->sum, c->ring->axis))
+			return cuts_refuse(c, NONE, "all devices along %s would compute the same %s", axis_name(c),
+			                   name);
+		if (dim_along(out, c->ring->steps) == NONE && !cut_has(&out->sum, c->ring->steps))
+			return cuts_refuse(c, NONE, "each step would compute the same %s", name);
+	}
+	return true;
+}
+
+static const ExprId *return_shape(const Module *m, uint32_t r) {
+	const Return *ret = &m->returns.at[r];
+	return ret->has_shape ? ret->shape : m->tensors.at[ret->tensor].shape;
+}
+
+/* The first dim of an output's part on a device that the axis's devices can share equally; NONE. */
+static uint32_t even_dim(const Cuts *c, uint32_t r) {
+	const Parted *out = &c->returned[r];
+	const ExprId *shape = return_shape(c->m, r);
+	for (uint32_t d = 0; d < out->rank; d++) {
+		int64_t size = c->m->exprs.at[shape[d]].value / cut_parts(c->mesh, &out->dim[d]);
+		if (size % c->mesh->axis[c->ring->axis].devices == 0)
+			return d;
+	}
+	return NONE;
+}
+
+static bool check_scatter(Cuts *c) {
+	const Module *m = c->m;
+	for (uint32_t r = 0; r < m->returns.count; r++) {
+		TensorId t = m->returns.at[r].tensor;
+		const char *name = m->tensors.at[t].name;
+		bool moves = ring_moves(c->ring, t);
+		if (moves && !cut_has(&c->returned[r].sum, c->ring->axis))
+			return cuts_refuse(c, NONE, "%s is no sum along %s", name, axis_name(c));
+		if (moves && c->ring->plain && even_dim(c, r) == NONE)
+			return cuts_refuse(c, NONE, "no dim of %s can be shared equally along %s", name, axis_name(c));
+		if (!moves && !c->ring->plain)
+			return cuts_refuse(c, NONE, "%s does not travel", name);
+	}
+	for (TensorId t = 0; t < m->tensors.count && !c->ring->plain; t++)
+		if (m->tensors.at[t].role == ROLE_INOUT)
+			return cuts_refuse(c, NONE, "each step would change %s again", m->tensors.at[t].name);
+	return true;
+}
+
+const char *ring_nothing(const Module *m, const Ring *ring) {
+	Text out;
+	text_init(&out, m->arena);
+	if (ring->block == NONE)
+		text_put(&out, "no block but those that the axis cuts goes over a dim of ");
+	else
+		text_printf(&out, "%s goes over no dim of ", m->blocks.at[ring->block].name);
+	for (uint32_t i = 0; i < ring->arrays.count; i++)
+		text_printf(&out, i ? " and %s" : "%s", m->tensors.at[ring->arrays.at[i]].name);
+	return out.at;
+}
+
+bool ring_check(Cuts *c) {
+	if (c->ring->kind != RING_NONE && !c->ring->plain && !ring_reaches(c))
+		return cuts_refuse(c, NONE, "%s", ring_nothing(c->m, c->ring));
+	switch (c->ring->kind) {
+	case RING_GATHER: return check_gather(c);
+	case RING_SCATTER: return check_scatter(c);
+	case RING_NONE: break;
+	}
+	return true;
+}
+
+void ring_explain(const Cuts *c, Sharding *s) {
+	const Ring *ring = c->ring;
+	const char *axis = axis_name(c);
+	long long devices = (long long)c->mesh->axis[ring->axis].devices;
+	if (ring->plain)
+		vec_push(c->a, &s->remarks,
+		         arena_printf(c->a,
+		                      "sums are scattered along %s when they are whole, and not in %lld steps: %s",
+		                      axis, devices, ring->why));
+	for (BlockId b = 0; b < c->m->blocks.count; b++)
+		if (cut_has(&c->block[b], ring->steps))
+			vec_push(c->a, &s->remarks,
+			         arena_printf(c->a, "the ring along %s has %lld steps%s, each of %lld positions of %s",
+			                      axis, devices, ring->inside ? " in the kernel" : "",
+			                      (long long)(c->m->exprs.at[c->m->blocks.at[b].extent].value /
+			                                  cut_parts(c->mesh, &c->block[b])),
+			                      c->m->blocks.at[b].name));
+}
+
+/* ---- how arrays lie ---------------------------------------------------------------------------------------------- */
+
+/* As it lies on the mesh: its parts along the ring are its devices', or it is whole. */
+static Parted laid(const Cuts *c, TensorId t, const ExprId *shape, const Parted *cut, uint32_t plain_dim) {
+	const Ring *ring = c->ring;
+	Parted p = *cut;
+	for (uint32_t d = 0; d < p.rank; d++)
+		p.size[d] = c->m->exprs.at[shape[d]].value;
+	p.part_dim = NONE;
+	if (ring->kind == RING_NONE)
+		return p;
+	p.moves = ring_moves(ring, t);
+	p.part_dim = ring->plain && p.moves ? plain_dim : dim_along(&p, ring->steps);
+	p.part_sum = cut_has(&p.sum, ring->steps);
+	p.sum = cut_without(&p.sum, ring->steps);
+	for (uint32_t d = 0; d < p.rank; d++)
+		p.dim[d] = cut_without(&p.dim[d], ring->steps);
+	if (!p.moves)
+		return p;
+	p.sum = cut_without(&p.sum, ring->axis);
+	Cut *dim = &p.dim[p.part_dim];
+	dim->axis[dim->count++] = ring->axis;
+	return p;
+}
+
+static void forget_steps(const Cuts *c, Parted *p) {
+	for (uint32_t d = 0; d < p->rank; d++)
+		p->dim[d] = cut_without(&p->dim[d], c->ring->steps);
+	p->sum = cut_without(&p->sum, c->ring->steps);
+}
+
+/* Half of what a step is of goes each way, where the halves are whole registers' rows. */
+enum { WHOLE_ROWS = 8 };
+void ring_forget_steps(Cuts *c) {
+	for (BlockId b = 0; b < c->m->blocks.count; b++) {
+		Block *block = &c->m->blocks.at[b];
+		if (cut_has(&c->block[b], c->ring->steps)) {
+			int64_t step = c->m->exprs.at[block->extent].value / cut_parts(c->mesh, &c->block[b]);
+			block->share = step % (2 * WHOLE_ROWS) ? step : step / 2;
+		}
+		c->block[b] = cut_without(&c->block[b], c->ring->steps);
+	}
+	for (TensorId t = 0; t < c->m->tensors.count; t++)
+		forget_steps(c, &c->tensor[t]);
+	for (uint32_t r = 0; r < c->m->returns.count; r++)
+		forget_steps(c, &c->returned[r]);
+}
+
+Parted ring_input(const Cuts *c, TensorId t) { return laid(c, t, c->m->tensors.at[t].shape, &c->tensor[t], NONE); }
+
+Parted ring_output(const Cuts *c, uint32_t r) {
+	return laid(c, c->m->returns.at[r].tensor, return_shape(c->m, r), &c->returned[r], even_dim(c, r));
+}
