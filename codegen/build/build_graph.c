@@ -39,6 +39,7 @@ void build_node(Builder *b, NodeId n) {
 	switch (how) {
 	case LOWER_STORE: build_write(b, n); break;
 	case LOWER_LOOP: build_loop(b, n); break;
+	case LOWER_REMOTE: build_remote(b, n); break;
 	case LOWER_INT:
 		if (int_is_read(b, n))
 			build_named(b, n);

@@ -162,6 +162,7 @@ Kernel *plan_kernel(Plan *p) {
 	build_order(&b);
 	build_signature(&b);
 	build_program_ids(&b);
+	build_mesh(&b);
 	build_graph(&b, p->root);
 	if (p->strips)
 		add_strips(&b);

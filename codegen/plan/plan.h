@@ -252,6 +252,7 @@ typedef struct Value {
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
 	Factor factor[2];    /* matmul */
+	uint32_t staged;     /* remote copy: scratch that a computed source is sent from; NONE */
 } Value;
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
@@ -416,6 +417,8 @@ typedef struct Plan {
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
 	int64_t vmem_asked; /* of the TPU compiler, bytes */
 	double flops, hbm_bytes;
+	bool remote;           /* it copies to other devices, or meets them at barriers */
+	uint32_t sent, come;   /* scratch: the semaphores of these copies, by channel; NONE: there are none */
 	bool skewed;           /* some loop is */
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
 	TimeParts time;        /* what it consists of */

@@ -189,6 +189,14 @@ void atomic_guard(Decompose *d, NodeId n, NodeId taken) {
 	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(guarded));
 }
 
+static void guard_remote(Branch *b, NodeId n) {
+	Module *m = b->d.m;
+	uint32_t slot = op_param_index(node_get(m, n)->op, "pred");
+	NodeId pred = node_input(m, n, slot), taken = mask_of(b);
+	NodeId both = make_and(&b->d, "and", pred, taken);
+	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(both));
+}
+
 static void guard_positions(Branch *b, NodeId n) {
 	Arg index = *node_arg(b->d.m, n, 1);
 	for (uint32_t i = 0; index.kind == ARG_LIST && i < index.list.count; i++) {
@@ -223,10 +231,12 @@ static void guard(Branch *b, NodeId n) {
 	uint16_t op = node_get(b->d.m, n)->op;
 	if (is_paired(b, n))
 		return;
-	if (op == OP_LOAD || op_writes(op))
+	if (op == OP_LOAD || (op_writes(op) && !op_is_remote(op))) /* of copies, bounds.c holds them */
 		guard_positions(b, n);
 	if (op == OP_STORE)
 		guard_store(b, n);
+	else if (op_is_remote(op))
+		guard_remote(b, n);
 	else if (op_writes(op))
 		atomic_guard(&b->d, n, b->taken.node);
 	else if (op == OP_FOR_LOOP)
