@@ -40,6 +40,7 @@ void build_mesh(Builder *b) {
 		b->me = kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, "me");
 	}
 	build_meeting(b);
+	b->met = true;
 }
 
 /* One of the semaphores of a channel. */
@@ -90,7 +91,9 @@ static void wait(Builder *b, NodeId n) {
 void build_remote(Builder *b, NodeId n) {
 	uint16_t op = node_get(b->m, n)->op;
 	if (op == OP_REMOTE_BARRIER) {
-		build_meeting(b);
+		if (!b->met)
+			build_meeting(b);
+		b->met = true;
 		return;
 	}
 	const Arg *pred = op_arg(b->m, n, "pred");

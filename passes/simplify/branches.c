@@ -164,11 +164,13 @@ static void join_pairs(Branch *b) {
 /* ---- guards ----------------------------------------------------------------------------------------------------- */
 
 /* A mask is a tensor, also where the predicate is symbolic. */
-static NodeId mask_of(Branch *b) {
-	Arg args[2] = {b->taken, arg_int(0)};
-	bool symbolic = node_type(b->d.m, b->taken.node)->kind == TYPE_SYM;
-	return symbolic ? make_node(&b->d, OP_NE_SCALAR, "mask", 2, args) : b->taken.node;
+static NodeId mask_of_node(Branch *b, NodeId pred) {
+	Arg args[2] = {arg_ref(pred), arg_int(0)};
+	bool symbolic = node_type(b->d.m, pred)->kind == TYPE_SYM;
+	return symbolic ? make_node(&b->d, OP_NE_SCALAR, "mask", 2, args) : pred;
 }
+
+static NodeId mask_of(Branch *b) { return mask_of_node(b, b->taken.node); }
 
 static void guard_store(Branch *b, NodeId store) {
 	Module *m = b->d.m;
@@ -192,8 +194,8 @@ void atomic_guard(Decompose *d, NodeId n, NodeId taken) {
 static void guard_remote(Branch *b, NodeId n) {
 	Module *m = b->d.m;
 	uint32_t slot = op_param_index(node_get(m, n)->op, "pred");
-	NodeId pred = node_input(m, n, slot), taken = mask_of(b);
-	NodeId both = make_and(&b->d, "and", pred, taken);
+	NodeId pred = node_input(m, n, slot);
+	NodeId both = pred == NONE ? b->taken.node : make_and(&b->d, "and", mask_of_node(b, pred), mask_of(b));
 	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(both));
 }
 
