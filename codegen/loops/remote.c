@@ -100,6 +100,7 @@ static bool visit(Walk *w, NodeId n) {
 			              "it starts before '%s', on its channel, is waited for",
 			              *sending != NONE ? *sending : *coming);
 		*sending = *coming = n;
+		w->p->plan->channels[channel].starts++;
 		return true;
 	}
 	bool send = strcmp(ends->string, "recv") != 0, recv = strcmp(ends->string, "send") != 0;
@@ -165,6 +166,7 @@ bool plan_remote(Planner *p) {
 	p->plan->remote = p->m->mesh_axis && find(&w, p->plan->root);
 	if (!p->plan->remote)
 		return true;
+	p->plan->channels = arena_array(p->a, CHANNELS_MAX, sizeof *p->plan->channels);
 	if (!one_point(p) || !walk(&w, p->plan->root))
 		return false;
 	for (uint32_t i = 0; i < CHANNELS_MAX; i++) {

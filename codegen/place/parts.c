@@ -186,15 +186,26 @@ static void staging(Planner *p, const AccessWant *w) {
 	p->plan->values[w->node].staged = plan_scratch(p, s);
 }
 
-/* A pair for each channel: one counts here what has left, the other what has come. */
+/* One for each channel counts here what has left, and one for each of its slots what has come. */
 static void semaphores(Planner *p, int64_t channels) {
-	Scratch s = {.kind = SCRATCH_DMA_SEMAPHORE, .rank = 1, .shape = {channels}};
+	Scratch s = {.kind = SCRATCH_DMA_SEMAPHORE, .rank = 1, .shape = {channels}, .ref = "sent_sem"};
+	int64_t slots = 0, most = 0;
 	if (!channels)
 		return;
-	s.ref = "sent_sem";
+	for (int64_t i = 0; i < channels; i++) {
+		ChannelUse *c = &p->plan->channels[i];
+		c->first = slots;
+		c->slots = int_min(c->starts, CHANNEL_SLOTS);
+		slots += c->slots;
+		most = int_max(most, c->starts);
+	}
 	p->plan->sent = plan_scratch(p, s);
+	s.shape[0] = int_max(slots, 1);
 	s.ref = "come_sem";
 	p->plan->come = plan_scratch(p, s);
+	if (most > 1)
+		p->plan->started = plan_scratch(
+			p, (Scratch){.kind = SCRATCH_SMEM, .dtype = DTYPE_I32, .rank = 1, .shape = {channels}, .ref = "started"});
 }
 
 bool parts_operands(Planner *p, AccessWants *wants) {

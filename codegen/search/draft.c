@@ -81,7 +81,7 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan->module = m;
 	plan->arena = a;
 	plan->spills = -1;
-	plan->sent = plan->come = NONE;
+	plan->sent = plan->come = plan->started = NONE;
 	plan->left = way.left;
 	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
 	for (NodeId n = 0; n < m->nodes.count; n++)

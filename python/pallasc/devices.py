@@ -87,7 +87,9 @@ class _DeviceRun(Run):
     def __init__(self, mesh, device, document, inputs, scalars):
         super().__init__(document, inputs, scalars)
         self.mesh, self.device = mesh, device
-        self.sent, self.coming = {}, {}  # by channel: copies that are not waited for
+        self.sent = {}  # by channel: copies whose source is not waited for
+        self.coming = {}  # by channel and number: copies that nobody has waited for here
+        self.started, self.waited = {}, {}  # by channel: how many copies
         self.barriers = 0
 
 
@@ -204,7 +206,11 @@ def _remote_copy(frame, node):
         copy.finish()
         copy.write = lambda value: None
     run.sent.setdefault(channel, []).append(copy)
-    there.coming.setdefault(channel, []).append(copy)
+    number = run.started.get(channel, 0)
+    run.started[channel] = number + 1
+    if (channel, number) in there.coming:
+        raise GraphError(f"two copies that are number {number} on channel {channel} come to {device}")
+    there.coming[channel, number] = copy
 
 
 def _remote_wait(frame, node):
@@ -218,8 +224,10 @@ def _remote_wait(frame, node):
             raise GraphError(f"nothing was sent on channel {channel}")
         run.sent[channel].pop(0).fetch()
     if ends != "send":
-        run.mesh.wait(run.device, lambda: bool(run.coming.get(channel)))
-        run.coming[channel].pop(0).finish()
+        number = run.waited.get(channel, 0)
+        run.waited[channel] = number + 1
+        run.mesh.wait(run.device, lambda: (channel, number) in run.coming)
+        run.coming.pop((channel, number)).finish()
 
 
 def _remote_barrier(frame, _node):
