@@ -5,6 +5,7 @@
  * because nothing but the numbers of steps says whether a copy starts; a predicate of data is refused. One copy on a
  * channel at a time makes a wait one for that copy, and a computed source may be written again once it is sent. */
 #include "loops.h"
+#include "codegen/lower/lower.h"
 
 /* So many nodes are followed: thousands of steps. */
 enum { VISITS_MAX = 1 << 20 };
@@ -113,13 +114,29 @@ static bool visit(Walk *w, NodeId n) {
 
 static bool walk(Walk *w, GraphId g);
 
+/* What a branch became that is left out where it is not taken (branches.c): its flag is false behind the first step. */
+static bool walk_once(Walk *w, NodeId call) {
+	const Module *m = w->p->m;
+	uint32_t flag = while_flag(m, call), output = flag == NONE ? NONE : graph_carried_output(graph_get(m, loop_body(m, call)), flag);
+	const Arg *last = output == NONE ? NULL : arg_item(m, graph_results(m, loop_body(m, call)), output);
+	int64_t taken;
+	bool once = last && last->kind == ARG_REF && node_get(m, last->node)->op == OP_FULL &&
+	            !constant_of(m, last->node).boolean;
+	if (!once || !number_of(w, node_get(m, call)->graph, arg_item(m, loop_args(m, call), flag), &taken))
+		return refuse(w, call, "copy in loops of known steps",
+		              "the loop '%s' holds copies between devices, and how often it runs is not known", NONE);
+	return !taken || walk(w, loop_body(m, call));
+}
+
 static bool walk_loop(Walk *w, NodeId call, uint32_t d) {
 	uint32_t l = w->p->plan->loop_of[loop_body(w->p->m, call)];
 	const Loop *loop = &w->p->plan->loops.at[l];
 	const LoopDim *dim = &loop->dim[d];
 	if (loop->rank && d == loop->rank)
 		return walk(w, loop->graph);
-	if (!loop->rank || dim->computed)
+	if (!loop->rank)
+		return walk_once(w, call);
+	if (dim->computed)
 		return refuse(w, call, "give it bounds that are numbers",
 		              "the loop '%s' holds copies between devices, and how often it runs is not known", NONE);
 	int64_t steps = dim->full_steps + (dim->tail != 0);
