@@ -18,10 +18,13 @@ def compile_module(module, target):
     """jax's compiled object of a module's kernel on the first devices of a target's topology."""
     from jax.experimental import topologies
 
-    from .chips import TOPOLOGIES
+    from .chips import LARGER_TOPOLOGIES, TOPOLOGIES
 
-    topology = topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[target])
-    of = mesh.build(module.info, topology.devices, TOPOLOGIES[target])
+    for name in (TOPOLOGIES[target], LARGER_TOPOLOGIES[target]):
+        topology = topologies.get_topology_desc(platform="tpu", topology_name=name)
+        if len(topology.devices) >= module.info["mesh"]["devices"]:
+            break
+    of = mesh.build(module.info, topology.devices, name)
     with aot_worker.tracing_for(topology.devices[0]):
         traced = mesh.whole_kernel(module, of).trace(*mesh.arguments(module.info, of))
         lowered = traced.lower()

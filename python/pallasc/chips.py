@@ -12,6 +12,15 @@ TOPOLOGIES = {
     "v7x": "tpu7x:2x2x1",
 }
 
+# Those of 8 chips, for programs of more devices than the smallest have.
+LARGER_TOPOLOGIES = {
+    "v4": "v4:2x2x2",
+    "v5e": "v5e:2x4",
+    "v5p": "v5p:2x2x2",
+    "v6e": "v6e:2x4",
+    "v7x": "tpu7x:2x2x2",
+}
+
 # What a kernel may ask for of VMEM on each chip: as in targets.def.
 VMEM_BYTES = {
     "v4": 16 << 20,

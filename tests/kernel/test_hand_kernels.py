@@ -227,7 +227,7 @@ def test_ring_of_more_devices_than_there_are():
     plain = text("ring_matmul").partition("\nprogram")
     ring = kit.compiled((plain[1] + plain[2]).lstrip().replace("mesh ring 4", "mesh ring 64"))
     verdict = aot.compile_one(ring, "v6e", timeout=120, cache=False)
-    assert (verdict.kind, verdict.message) == ("error", "UsageError: v6e:2x2 has 4 devices, not 64")
+    assert (verdict.kind, verdict.message) == ("error", "UsageError: v6e:2x4 has 8 devices, not 64")
 
 
 def command(tmp_path, *arguments, **environment):
