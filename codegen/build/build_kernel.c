@@ -176,6 +176,8 @@ KProgram *program_build(const Program *g) {
 		Plan *p = g->kernels.at[i];
 		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
+		if (p->remote)
+			k->collective_id = i;
 		k->vmem_limit = p->vmem_asked;
 		p->kernel = NULL; /* rewrites change it */
 		vec_push(g->arena, &out->kernels, k);

@@ -77,10 +77,9 @@ static AccessWant *source_of(const Planner *p, AccessWants *wants, const AccessW
 	return source != NONE && node_get(p->m, source)->op == OP_PART ? want_of_node(wants, source) : NULL;
 }
 
-static bool spread(const Planner *p, AccessWants *wants, bool *rows, TensorId from, TensorId to) {
+static bool spread(const Planner *p, bool *rows, TensorId from, TensorId to) {
 	TensorId a = tensor_base(p->m, from), b = tensor_base(p->m, to);
 	bool news = rows[a] != rows[b];
-	(void)wants;
 	rows[a] = rows[b] = rows[a] || rows[b];
 	return news;
 }
@@ -95,7 +94,7 @@ static void mark_rows(Planner *p, AccessWants *wants) {
 		again = false;
 		for (uint32_t i = 0; i < wants->count; i++) {
 			const AccessWant *source = source_of(p, wants, &wants->at[i]);
-			again = (source && spread(p, wants, rows, source->tensor, wants->at[i].tensor)) || again;
+			again = (source && spread(p, rows, source->tensor, wants->at[i].tensor)) || again;
 		}
 	}
 	for (uint32_t i = 0; i < wants->count; i++) {

@@ -252,6 +252,8 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	Place at = {.source = m->source};
 	if (error)
 		return refuse(d, at, error);
+	if (m->mesh_axis)
+		return refuse(d, at, "the document is one device's part already, of its own mesh");
 	if (!sizes_known(m))
 		return refuse(d, at, "the shape of an array is no number");
 	Search search = {.m = m, .mesh = &s->mesh, .left = 4096};

@@ -48,6 +48,29 @@ static void check_channel(Verifier *v, const Channel *c) {
 		                  "nothing waits until %s", c->send ? "a copy has come" : "its source is sent");
 }
 
+/* It is memory, which nothing but a copy reads. */
+static void check_part(Verifier *v, NodeId n) {
+	for (ArgId u = node_uses(v->m, n); u != NONE; u = arg_get(v->m, u)->next_use) {
+		NodeId user = arg_get(v->m, u)->user;
+		if (node_get(v->m, user)->op != OP_REMOTE_COPY && !v->failed[user])
+			verify_node_error(v, user, "remote-part", "tile.load gives its value",
+			                  "'%s' is a part of a tensor, which only tile.remote_copy takes",
+			                  node_get(v->m, n)->name);
+	}
+}
+
+/* All devices must come to it, whatever their data are. */
+static void check_barrier(Verifier *v, NodeId n) {
+	for (GraphId g = node_get(v->m, n)->graph; g != NONE; g = graph_parent(v->m, g)) {
+		GraphKind kind = graph_get(v->m, g)->kind;
+		if (kind != GRAPH_ROOT && kind != GRAPH_FOR_LOOP) {
+			verify_node_error(v, n, "remote-barrier", "move it to where every device comes",
+			                  "a barrier stands in a root or in loops of one");
+			return;
+		}
+	}
+}
+
 void verify_remote(Verifier *v) {
 	Channel channels[CHANNELS_MAX];
 	for (uint32_t i = 0; i < CHANNELS_MAX; i++)
@@ -55,7 +78,13 @@ void verify_remote(Verifier *v) {
 	for (NodeId n = 0; n < v->m->nodes.count; n++) {
 		uint16_t op = node_get(v->m, n)->op;
 		bool meets = op_is_remote(op) || op == OP_REMOTE_BARRIER || op == OP_DEVICE_ID;
-		if (node_get(v->m, n)->dead || v->failed[n] || !meets)
+		if (node_get(v->m, n)->dead || v->failed[n])
+			continue;
+		if (op == OP_PART)
+			check_part(v, n);
+		if (op == OP_REMOTE_BARRIER)
+			check_barrier(v, n);
+		if (!meets)
 			continue;
 		if (!v->m->mesh_axis)
 			verify_node_error(v, n, "mesh", "say \"mesh\": {\"x\": 4} in the document",
