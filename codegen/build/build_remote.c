@@ -115,8 +115,8 @@ static KArg remote_copy(Builder *b, NodeId n, KArg from, IntId number, KArg devi
 static void meet_in_turn(Builder *b, const ChannelUse *c, IntId number) {
 	IntId again = int_binary(b->k, INT_EQ, int_binary(b->k, INT_REM, number, int_const(b->k, c->slots)),
 	                         int_const(b->k, 0));
-	KArg condition = karg_int(
-		int_binary(b->k, INT_AND, int_binary(b->k, INT_GT, number, int_const(b->k, 0)), again));
+	KArg condition =
+		karg_int(int_binary(b->k, INT_AND, int_binary(b->k, INT_GT, number, int_const(b->k, 0)), again));
 	StmtId when = build_statement(b, K_WHEN, 1, &condition);
 	RegionId outer = b->at;
 	b->at = kernel_region(b->k, when);
@@ -144,8 +144,8 @@ static void wait(Builder *b, NodeId n) {
 	int64_t channel = channel_of(b, n);
 	bool several = b->plan->channels[channel].starts > 1;
 	const char *ends = op_arg(b->m, n, "ends")->string;
-	IntId number = several ? int_binary(b->k, INT_SUB, started_now(b, channel), int_const(b->k, 1))
-	                       : int_const(b->k, 0);
+	IntId number =
+		several ? int_binary(b->k, INT_SUB, started_now(b, channel), int_const(b->k, 1)) : int_const(b->k, 0);
 	KArg copy = remote_copy(b, n, part(b, n), number, karg_integer(0));
 	if (strcmp(ends, "recv") != 0)
 		build_statement(b, K_WAIT_SEND, 1, &copy);

@@ -40,9 +40,9 @@ typedef struct Builder {
 	const IntId
 		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
 	ValueId barrier, me; /* of a kernel that copies to other devices: the barrier's semaphore, the own place */
-	bool met;              /* nothing has happened since the last barrier */
-	GraphId ahead;  /* a loop of which a window is built, the root for the grid's: what its steps compute is read
-	                 * from tables; NONE */
+	bool met;            /* nothing has happened since the last barrier */
+	GraphId ahead; /* a loop of which a window is built, the root for the grid's: what its steps compute is read
+	                * from tables; NONE */
 	VEC(Converted) converted;
 	VEC(Brought) brought;
 } Builder;

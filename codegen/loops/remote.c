@@ -12,8 +12,8 @@ enum { VISITS_MAX = 1 << 20 };
 
 typedef struct Walk {
 	Planner *p;
-	bool *holds;    /* by GraphId: it, or what it calls, has remote nodes */
-	int64_t *step;  /* by loop * RANK_MAX + dim: which one it is at */
+	bool *holds;                                        /* by GraphId: it, or what it calls, has remote nodes */
+	int64_t *step;                                      /* by loop * RANK_MAX + dim: which one it is at */
 	NodeId sending[CHANNELS_MAX], coming[CHANNELS_MAX]; /* the copy that is not waited for yet; NONE */
 	int64_t visits;
 } Walk;
@@ -117,7 +117,8 @@ static bool walk(Walk *w, GraphId g);
 /* What a branch became that is left out where it is not taken (branches.c): its flag is false behind the first step. */
 static bool walk_once(Walk *w, NodeId call) {
 	const Module *m = w->p->m;
-	uint32_t flag = while_flag(m, call), output = flag == NONE ? NONE : graph_carried_output(graph_get(m, loop_body(m, call)), flag);
+	uint32_t flag = while_flag(m, call),
+		 output = flag == NONE ? NONE : graph_carried_output(graph_get(m, loop_body(m, call)), flag);
 	const Arg *last = output == NONE ? NULL : arg_item(m, graph_results(m, loop_body(m, call)), output);
 	int64_t taken;
 	bool once = last && last->kind == ARG_REF && node_get(m, last->node)->op == OP_FULL &&
@@ -168,10 +169,11 @@ static bool walk(Walk *w, GraphId g) {
 static bool one_point(Planner *p) {
 	for (uint32_t d = 0; d < p->plan->grid.count; d++)
 		if (p->plan->grid.at[d].steps > 1)
-			return plan_refuse(p, graph_first(p->m, p->plan->root), "remote-grid",
-			                   "make the grid dims loops inside of one grid point",
-			                   "a kernel that copies between devices runs at one grid point, not at %lld of %s",
-			                   (long long)p->plan->grid.at[d].steps, p->plan->grid.at[d].name);
+			return plan_refuse(
+				p, graph_first(p->m, p->plan->root), "remote-grid",
+				"make the grid dims loops inside of one grid point",
+				"a kernel that copies between devices runs at one grid point, not at %lld of %s",
+				(long long)p->plan->grid.at[d].steps, p->plan->grid.at[d].name);
 	return true;
 }
 

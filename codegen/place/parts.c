@@ -25,7 +25,8 @@ Exchange tensor_exchange(const Planner *p, const AccessWants *wants, TensorId ba
 /* ---- what is asked for ------------------------------------------------------------------------------------------ */
 
 static bool refuse(Planner *p, const AccessWant *w, const char *hint, const char *why) {
-	return plan_refuse(p, w->node, "remote-part", hint, "this part of tensor %s cannot be copied between devices: %s",
+	return plan_refuse(p, w->node, "remote-part", hint,
+	                   "this part of tensor %s cannot be copied between devices: %s",
 	                   p->m->tensors.at[w->tensor].name, why);
 }
 
@@ -47,7 +48,8 @@ static bool accepted(Planner *p, const AccessWant *w) {
 		int64_t start;
 		bool tile = w->dim[i].kind == WANT_STEP || w->dim[i].kind == WANT_GRID;
 		if (tile && (!affine_max(p, &w->dim[i].at, &start) || start + w->dim[i].size > w->dim[i].extent))
-			return refuse(p, w, "choose a block that divides the dim", "its last tile reaches past the end");
+			return refuse(p, w, "choose a block that divides the dim",
+			              "its last tile reaches past the end");
 	}
 	return true;
 }
@@ -203,8 +205,11 @@ static void semaphores(Planner *p, int64_t channels) {
 	s.ref = "come_sem";
 	p->plan->come = plan_scratch(p, s);
 	if (most > 1)
-		p->plan->started = plan_scratch(
-			p, (Scratch){.kind = SCRATCH_SMEM, .dtype = DTYPE_I32, .rank = 1, .shape = {channels}, .ref = "started"});
+		p->plan->started = plan_scratch(p, (Scratch){.kind = SCRATCH_SMEM,
+		                                             .dtype = DTYPE_I32,
+		                                             .rank = 1,
+		                                             .shape = {channels},
+		                                             .ref = "started"});
 }
 
 bool parts_operands(Planner *p, AccessWants *wants) {
@@ -232,7 +237,9 @@ bool part_access(Planner *p, const AccessWant *w, Access *access) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
-		SliceKind kind = want->kind == WANT_AT ? SLICE_AT : want->size == want->extent ? SLICE_ALL : SLICE_RANGE;
+		SliceKind kind = want->kind == WANT_AT        ? SLICE_AT
+		                 : want->size == want->extent ? SLICE_ALL
+		                                              : SLICE_RANGE;
 		access->dim[d] = (SliceDim){.kind = kind, .start = want->at, .size = want->size};
 		access->dim[d].multiple = kind == SLICE_RANGE ? slice_hint(p, o, d, &want->at) : 0;
 		if (kind == SLICE_ALL && o->block[d] != want->extent) /* held with lanes past the end */

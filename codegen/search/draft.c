@@ -91,8 +91,8 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 		plan->loop_of[g] = NONE;
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
 	bool served = plan_config_served(&p), within = plan_limits(&p);
-	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_remote(&p) || !plan_scalars(&p) ||
-	    !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
+	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_remote(&p) ||
+	    !plan_scalars(&p) || !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
 		return NULL;
 	plan_strips(&p);
 	plan_skew(&p);

@@ -82,11 +82,8 @@ static const struct {
 	LoopType type;
 	LoopRule *why_not;
 } rules[] = {
-	{LOOP_UNROLL, begin_is_computed},
-	{LOOP_UNROLL, end_is_computed},
-	{LOOP_UNROLL, rows_have_lengths},
-	{LOOP_EMIT_PIPELINE, rows_have_lengths},
-	{LOOP_EMIT_PIPELINE, exchanges},
+	{LOOP_UNROLL, begin_is_computed},        {LOOP_UNROLL, end_is_computed},  {LOOP_UNROLL, rows_have_lengths},
+	{LOOP_EMIT_PIPELINE, rows_have_lengths}, {LOOP_EMIT_PIPELINE, exchanges},
 };
 
 static void find_fact(PassContext *c, GraphId g, LoopFact *fact) {

@@ -6,9 +6,9 @@
  * makes no step, so that a branch that is not taken leaves out what takes long. Where both branches store the same tile
  * there is one store, of the chosen value. A predicate that is a constant leaves one branch. Stays: what holds an
  * effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a predicate that is data, or one
- * that loads what other devices write, is a tile.while of at most one step instead: what is not taken is left out. Why on a TPU: a conditional is a barrier to
- * the scheduler, its results live in VMEM, and no window of a pipeline is read or written in it; a choice takes one
- * instruction a register.
+ * that loads what other devices write, is a tile.while of at most one step instead: what is not taken is left out. Why
+ * on a TPU: a conditional is a barrier to the scheduler, its results live in VMEM, and no window of a pipeline is read
+ * or written in it; a choice takes one instruction a register.
  *
  *     r = if p, g, h, [x], [x]           a = neg x
  *     y = getitem r, 0             =>    b = mul x, 2

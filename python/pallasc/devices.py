@@ -29,8 +29,8 @@ def run(graph, inputs, config=None, scalars=None, late=False):
       scalars: the run-time scalars, the same on all devices.
       late: copies happen as late as they may, not as early.
 
-    Returns a list of tuples of arrays: by device, in the order of `returns`. Raises GraphError, also
-    where devices wait for each other for ever, or a copy is never waited for.
+    Returns a list of tuples of arrays: by device, in the order of `returns`. Raises GraphError,
+    also where devices wait for each other for ever, or a copy is never waited for.
 
     """
     document = Document(graph, config)
@@ -209,7 +209,9 @@ def _remote_copy(frame, node):
     number = run.started.get(channel, 0)
     run.started[channel] = number + 1
     if (channel, number) in there.coming:
-        raise GraphError(f"two copies that are number {number} on channel {channel} come to {device}")
+        raise GraphError(
+            f"two copies that are number {number} on channel {channel} come to {device}"
+        )
     there.coming[channel, number] = copy
 
 

@@ -101,7 +101,7 @@ def devices_expected(graph, arrays, config):
     """What the reference gives on the devices of a mesh: (whole outputs, whether copies race).
 
     Args:
-      arrays: by device, its arguments; parts of whole outputs follow each other along the first dim.
+      arrays: by device, its arguments; parts of outputs follow each other along the first dim.
     """
     import numpy as np
 

@@ -106,8 +106,9 @@ static void load_mesh(Loader *l, const json_t *root, const Path *path) {
 		if (!to_int(&l->r, devices, &at, "a number of devices", &l->m->mesh_devices))
 			continue;
 		if (l->m->mesh_devices < 1 || l->m->mesh_devices > MESH_DEVICES_MAX)
-			diag_error(l->r.d, place_at(&l->r, &at), "mesh", NULL, "the axis %s has 1 to %d devices, not %lld",
-			           axis, MESH_DEVICES_MAX, (long long)l->m->mesh_devices);
+			diag_error(l->r.d, place_at(&l->r, &at), "mesh", NULL,
+			           "the axis %s has 1 to %d devices, not %lld", axis, MESH_DEVICES_MAX,
+			           (long long)l->m->mesh_devices);
 		l->m->mesh_axis = intern(l, axis);
 	}
 }

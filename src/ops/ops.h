@@ -92,7 +92,7 @@ typedef enum Lowering {
 	LOWER_FULL,  /* one value in every lane */
 	LOWER_INDEX, /* tile.index, a range of ints */
 	LOWER_LOAD,
-	LOWER_STORE, /* atomics too */
+	LOWER_STORE,  /* atomics too */
 	LOWER_REMOTE, /* copies between devices, waits, barriers */
 	LOWER_LOOP,
 	LOWER_RESULT, /* getitem of a loop */

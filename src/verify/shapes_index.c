@@ -289,7 +289,8 @@ static bool check_scalar(const Infer *in, const char *name, bool is_bool) {
 		return false;
 	bool fits = !x.absent && x.shape.rank == 0 && !dtype_is_float(x.dtype) && (x.dtype == DTYPE_BOOL) == is_bool;
 	return fits || (is_bool && x.absent) ||
-	       infer_error(in, "dtype-mismatch", NULL, "%s must be %s", name, is_bool ? "a bool without dims" : "one int");
+	       infer_error(in, "dtype-mismatch", NULL, "%s must be %s", name,
+	                   is_bool ? "a bool without dims" : "one int");
 }
 
 /* DMAs move whole bytes, and Mosaic no bools; float16 is int16 to the kernel, and XLA's alone. */

@@ -3,9 +3,9 @@
 #include "verifier.h"
 
 typedef struct Channel {
-	NodeId first;                 /* of its nodes; NONE: it has none */
-	NodeId copy;                  /* one of its copies; NONE */
-	bool send, recv;              /* some node waits for that end */
+	NodeId first;    /* of its nodes; NONE: it has none */
+	NodeId copy;     /* one of its copies; NONE */
+	bool send, recv; /* some node waits for that end */
 } Channel;
 
 /* The shape and dtype that an access names, as it was inferred once already. */
@@ -19,9 +19,8 @@ static bool same_region(Verifier *v, NodeId a, NodeId b) {
 	if (!region_type(v, a, &x) || !region_type(v, b, &y) || type_equal(v->m, x, y))
 		return true;
 	verify_node_error(v, b, "remote-channel", "give each kind of copy a channel of its own",
-	                  "channel %lld counts %s here, and %s at '%s'",
-	                  (long long)op_arg(v->m, b, "channel")->integer, type_string(v->m, y), type_string(v->m, x),
-	                  node_get(v->m, a)->name);
+	                  "channel %lld counts %s here, and %s at '%s'", (long long)op_arg(v->m, b, "channel")->integer,
+	                  type_string(v->m, y), type_string(v->m, x), node_get(v->m, a)->name);
 	return false;
 }
 

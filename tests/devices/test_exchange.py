@@ -1,4 +1,4 @@
-"""Graphs that copy between devices: simulated, compared with the reference and float64, compiled."""
+"""Graphs that copy between devices: simulated, beside the reference and float64, compiled."""
 
 import json
 import os
@@ -28,7 +28,9 @@ def document(name):
 def ring(count):
     """Of each device, the one behind it and all steps' slots: its own first, then those before."""
     peers = [np.array([(i + 1) % count], np.int32) for i in range(count)]
-    slots = [np.array([[(i - step) % count for step in range(count)]], np.int32) for i in range(count)]
+    slots = [
+        np.array([[(i - step) % count for step in range(count)]], np.int32) for i in range(count)
+    ]
     return peers, slots
 
 
@@ -108,7 +110,7 @@ def of_parameters(graph, inputs):
 
 
 def simulated(module, inputs, folder):
-    """What the module gives on as many devices: by output, by device; and what the simulator saw."""
+    """What the module gives on as many devices, by output; and what the simulator saw."""
     whole = [np.concatenate(arrays) for arrays in zip(*inputs, strict=True)]
     kept = {f"x{i}": np.ascontiguousarray(array).view(np.uint8) for i, array in enumerate(whole)}
     np.savez(folder / "in.npz", source=module.source, **kept)
@@ -133,7 +135,9 @@ def test_simulated(name, tmp_path):
     (found,), seen = simulated(kit.compiled(graph), inputs, tmp_path)
     reference = np.concatenate([outputs[0] for outputs in early])
     assert seen == []
-    assert worst(found.view(reference.dtype).reshape(reference.shape), reference.astype(float)) < 1e-6
+    assert (
+        worst(found.view(reference.dtype).reshape(reference.shape), reference.astype(float)) < 1e-6
+    )
 
 
 # ---- for real chips ------------------------------------------------------------------------------

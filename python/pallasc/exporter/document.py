@@ -54,8 +54,8 @@ def kernel_export(
     """Return the Export of `kernel` traced with `args`, whose ints lie in `ranges`.
 
     Of the ints in some places `items` says what they are. With `named` the sizes of arguments are
-    names; None: those of a kernel that says static_shapes=False, where they can be. `mesh`: the axis
-    along which devices run it, and how many, as {"ring": 4}.
+    names; None: those of a kernel that says static_shapes=False, where they can be. `mesh`: the
+    axis along which devices run it, and how many, as {"ring": 4}.
     """
     wanted = named if named is not None else is_dynamic(kernel)
     if not wanted:

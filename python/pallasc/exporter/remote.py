@@ -59,7 +59,7 @@ class RemoteWriter(GraphWriter):
         self.emit(node, "tile.remote_copy", args, name="copy")
 
     def source(self, tensor, index, wanted):
-        """Return what is copied: a part of a host tensor, or a tile in the shape of where it goes."""
+        """Return what is copied: a part of a host tensor, or a tile in the shape where it goes."""
         if self.is_host(tensor):
             host, entries, meta = self.part(tensor, index)
             if meta["shape"] != wanted["shape"]:
