@@ -1,8 +1,9 @@
 """`make graphs`: exports and builds every committed graph. Needs torch and helion.
 
-testdata/kernels/graphs.json lists those of testdata/graphs, testdata/coverage/*.export.json those
-of testdata/coverage/graphs, which also has what testdata/coverage/*.build.py builds: a script's
-public functions each return the document of the graph of their name.
+testdata/kernels/graphs.json lists those of testdata/graphs, testdata/devices/devices.export.json
+those of testdata/devices/graphs, testdata/coverage/*.export.json those of testdata/coverage/graphs,
+which also has what testdata/coverage/*.build.py builds: a script's public functions each return the
+document of the graph of their name.
 """
 
 import argparse
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 KERNELS = ROOT / "testdata" / "kernels" / "graphs.json"
 COVERAGE = ROOT / "testdata" / "coverage"
+DEVICES = ROOT / "testdata" / "devices" / "devices.export.json"
 
 
 def main():
@@ -24,6 +26,8 @@ def main():
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "testdata", metavar="DIR")
     options = parser.parse_args()
     failed = 0 if options.match else export(KERNELS, options.output / "graphs")
+    if not options.match:
+        failed |= export(DEVICES, options.output / "devices" / "graphs")
     target = options.output / "coverage" / "graphs"
     for path in sorted(COVERAGE.glob("*.export.json")):
         if (options.match or "") in path.name:

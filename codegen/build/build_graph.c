@@ -36,9 +36,12 @@ void build_node(Builder *b, NodeId n) {
 	b->from = &node_get(b->m, n)->loc;
 	b->also = NULL;
 	b->flags = b->plan->values[n].ahead ? KSTMT_AHEAD : 0;
+	if (node_get(b->m, n)->op != OP_REMOTE_BARRIER && (op_writes(node_get(b->m, n)->op) || how == LOWER_LOOP))
+		b->met = false;
 	switch (how) {
 	case LOWER_STORE: build_write(b, n); break;
 	case LOWER_LOOP: build_loop(b, n); break;
+	case LOWER_REMOTE: build_remote(b, n); break;
 	case LOWER_INT:
 		if (int_is_read(b, n))
 			build_named(b, n);

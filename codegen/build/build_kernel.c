@@ -162,6 +162,7 @@ Kernel *plan_kernel(Plan *p) {
 	build_order(&b);
 	build_signature(&b);
 	build_program_ids(&b);
+	build_mesh(&b);
 	build_graph(&b, p->root);
 	if (p->strips)
 		add_strips(&b);
@@ -175,6 +176,8 @@ KProgram *program_build(const Program *g) {
 		Plan *p = g->kernels.at[i];
 		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
+		if (p->remote)
+			k->collective_id = i;
 		k->vmem_limit = p->vmem_asked;
 		p->kernel = NULL; /* rewrites change it */
 		vec_push(g->arena, &out->kernels, k);

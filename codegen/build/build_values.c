@@ -458,6 +458,10 @@ static KArg int_value_of(Builder *b, NodeId n) {
 		all = int_binary(b->k, INT_ADD, all, int_const(b->k, size - 1));
 		return build_int_arg(b, int_binary(b->k, INT_DIV, all, int_const(b->k, size)));
 	}
+	if (node->op == OP_DEVICE_ID) {
+		StmtId s = kernel_append(b->k, b->at, K_DEVICE_ID, 0, NULL, 0, NULL);
+		return karg_value(kernel_result(b->k, s, KTYPE_INT, DTYPE_I32, 0, NULL, NULL));
+	}
 	uint32_t count = node->arg_count < 2 ? node->arg_count : 2;
 	for (uint32_t i = 0; i < count; i++)
 		operands[i] = build_arg(b, node_arg(b->m, n, i), FORM_NATURAL);

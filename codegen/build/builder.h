@@ -39,8 +39,10 @@ typedef struct Builder {
 	IntId *step;       /* by loop * RANK_MAX + dim */
 	const IntId
 		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
-	GraphId ahead;  /* a loop of which a window is built, the root for the grid's: what its steps compute is read
-	                 * from tables; NONE */
+	ValueId barrier, me; /* of a kernel that copies to other devices: the barrier's semaphore, the own place */
+	bool met;            /* nothing has happened since the last barrier */
+	GraphId ahead; /* a loop of which a window is built, the root for the grid's: what its steps compute is read
+	                * from tables; NONE */
 	VEC(Converted) converted;
 	VEC(Brought) brought;
 } Builder;
@@ -156,6 +158,12 @@ KDim build_around(Builder *b, const SliceDim *s);
 KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x);
 /* What is written around it: x in its place in what stands there. */
 KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old);
+
+/* build_remote.c */
+/* The mesh, and a barrier before all else: no copy comes to a device that is not in the kernel. */
+void build_mesh(Builder *b);
+/* A copy, a wait or a barrier. */
+void build_remote(Builder *b, NodeId n);
 
 /* build_graph.c */
 void build_node(Builder *b, NodeId n);

@@ -144,6 +144,26 @@ double places_bytes(const Plan *p, const Places *s) {
 	return bytes;
 }
 
+/* What copies to other devices read and write in HBM; as many come as go. */
+static void add_exchanged(Planner *p) {
+	const Module *m = p->m;
+	for (NodeId n = 0; n < m->nodes.count && p->plan->remote; n++) {
+		const Access *to = p->plan->values[n].access;
+		if (node_get(m, n)->op != OP_REMOTE_COPY || !to)
+			continue;
+		NodeId source = node_input(m, n, 2);
+		const Access *from = p->plan->values[source].access;
+		const Type *t = node_type(m, source);
+		double bytes = grid_points(p->plan) * node_runs(p, n) * dtype_bits(t->dtype) / 8.0;
+		for (uint32_t i = 0; i < t->count; i++)
+			bytes *= (double)expr_number(m, t->dims[i]);
+		if (p->plan->operands.at[to->operand].space == SPACE_HBM)
+			p->plan->operands.at[to->operand].hbm_bytes += bytes;
+		if (node_get(m, source)->op == OP_PART && p->plan->operands.at[from->operand].space == SPACE_HBM)
+			p->plan->operands.at[from->operand].hbm_bytes += bytes;
+	}
+}
+
 void plan_costs(Planner *p) {
 	Plan *plan = p->plan;
 	add_flops(p, plan->root, grid_points(plan), &plan->flops);
@@ -169,6 +189,7 @@ void plan_costs(Planner *p) {
 			plan->operands.at[plan->values[s->node].access->operand].hbm_bytes +=
 				grid_points(plan) * node_runs(p, s->node) * places_bytes(plan, s);
 	}
+	add_exchanged(p);
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		plan->hbm_bytes += plan->operands.at[i].hbm_bytes;
 }

@@ -89,7 +89,10 @@ static bool loop_choose(Planner *p, Loop *loop) {
 	loop->type = computed ? LOOP_FORI : LOOP_EMIT_PIPELINE;
 	loop->why = computed ? "computed bounds default to fori_loop"
 	                     : "the default: inputs are copied while the step computes";
-	if (ragged) {
+	if (fact && !(fact->legal & 1u << LOOP_EMIT_PIPELINE)) {
+		loop->type = LOOP_FORI;
+		loop->why = fact->why_not[LOOP_EMIT_PIPELINE];
+	} else if (ragged) {
 		loop->type = LOOP_FORI;
 		loop->why = "ragged steps that cannot be peeled are masked on a resident block";
 	} else if (carries_scalar(p->m, loop)) {

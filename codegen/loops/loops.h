@@ -25,6 +25,8 @@ void plan_skew(Planner *p);    /* skew.c */
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_strips(Planner *p); /* strips.c */
+/* remote.c: copies between devices are waited for. Sets plan->remote. */
+bool plan_remote(Planner *p);
 
 /* group.c: the configuration asks for windows of several steps; they hold all of this loop's, else false after a
  * diagnostic. */

@@ -88,7 +88,7 @@ static bool is_bound(const Skew *s, NodeId n) {
 		return is_written(plan, plan->operands.at[plan->values[n].access->operand].tensor);
 	if (node_get(s->p->m, n)->op == OP_PLACEHOLDER)
 		return plan->values[n].same_as == NONE;
-	return how == LOWER_STORE || how == LOWER_LOOP || how == LOWER_RESULT ||
+	return how == LOWER_STORE || how == LOWER_REMOTE || how == LOWER_LOOP || how == LOWER_RESULT ||
 	       node_type(s->p->m, n)->kind == TYPE_TUPLE || n == graph_get(s->p->m, s->loop->graph)->output;
 }
 

@@ -42,7 +42,7 @@ static Floor block_floor(const Planner *p, BlockId b) {
 	Floor f = {.least = 1, .tensor = NONE};
 	for (NodeId n = 0; n < p->m->nodes.count; n++) {
 		uint16_t op = node_get(p->m, n)->op;
-		if (!node_get(p->m, n)->dead && (op == OP_LOAD || op_writes(op)))
+		if (!node_get(p->m, n)->dead && op_accesses(op))
 			floor_of_access(p, n, b, &f);
 	}
 	return f;

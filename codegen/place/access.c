@@ -192,6 +192,7 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 	const Module *m = p->m;
 	*w = (AccessWant){
 		.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op), .places = NONE};
+	w->part = op_is_remote(node_get(m, n)->op) || node_get(m, n)->op == OP_PART;
 	if (w->tensor == NONE)
 		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
 	const Tensor *t = &m->tensors.at[w->tensor];
@@ -376,6 +377,8 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 	Access access = {.kind = REF_OPERAND, .loop = NONE, .window = NONE};
 	if (w->places != NONE && p->plan->places.at[w->places].copied)
 		return rows_copied(p, w, &access) && keep_access(p, w, &access);
+	if (w->part)
+		return part_access(p, w, &access) && keep_access(p, w, &access);
 	bool ok = want_shifted(w) == NONE ? access_of(p, w, &access) : access_with_halo(p, w, &access);
 	return ok && keep_access(p, w, &access);
 }
@@ -389,7 +392,7 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 		AccessWant w;
 		if (op_lowering(node->op) == LOWER_LOOP) {
 			ok = wants_in(p, loop_body(p->m, n), out) && ok;
-		} else if (node->op == OP_LOAD || op_writes(node->op)) {
+		} else if (op_accesses(node->op)) {
 			bool good = access_want(p, n, &w);
 			if (good)
 				vec_push(p->a, out, w);
@@ -510,12 +513,14 @@ bool plan_accesses(Planner *p) {
 	AccessWants wants = {0};
 	if (!all_wants(p, &wants))
 		return false;
+	if (!parts_mark(p, &wants))
+		return false;
 	tables_mark(p, &wants);
 	positions_mark(p, &wants);
 	if (!rows_mark(p, &wants))
 		return false;
 	residency_mark(p, &wants);
-	if (!check_pipelines(p, &wants) || !held_operands(p, &wants))
+	if (!check_pipelines(p, &wants) || !held_operands(p, &wants) || !parts_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)

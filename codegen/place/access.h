@@ -39,6 +39,9 @@ typedef struct AccessWant {
 	uint32_t held_in;  /* the operand that holds it */
 	uint32_t places;   /* the positions that int tensors give: places.c; NONE */
 	bool table;        /* elements of a tensor that stands in SMEM: smem.c */
+	bool part;         /* what devices exchange: parts.c */
+	bool stays_in_hbm; /* nothing else of its tensor is accessed: that stays in HBM */
+	bool rows;         /* of its tensor single rows are exchanged: it has a unit dim before the last */
 } AccessWant;
 
 typedef VEC(AccessWant) AccessWants;
@@ -152,6 +155,19 @@ bool grid_buffers(Planner *p, Operand *o, bool also_copied);
 /* smem.c: marks the accesses of tensors that stand whole in SMEM; the operand of one. */
 void tables_mark(Planner *p, AccessWants *wants);
 uint32_t operand_table(Planner *p, const AccessWant *w);
+
+/* parts.c */
+/* What the accesses of a tensor are: nothing that devices exchange, nothing else, or both. */
+typedef enum Exchange { EXCHANGE_NOT, EXCHANGE_ONLY, EXCHANGE_ALSO } Exchange;
+Exchange tensor_exchange(const Planner *p, const AccessWants *wants, TensorId base);
+/* Where what devices exchange stands; false after a diagnostic. After held_mark(). */
+bool parts_mark(Planner *p, AccessWants *wants);
+/* The operands that stay in HBM, and the scratch of copies. After held_operands(). */
+bool parts_operands(Planner *p, AccessWants *wants);
+/* Such an access. */
+bool part_access(Planner *p, const AccessWant *w, Access *access);
+/* placement.c: a unit dim before the last, if there is none. */
+void operand_unit_rows(Planner *p, Operand *o, uint32_t tensor_rank);
 
 /* residency.c: marks inputs that stay resident although loops could copy them, if this way of planning keeps them. */
 void residency_mark(Planner *p, AccessWants *wants);

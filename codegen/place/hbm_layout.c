@@ -63,7 +63,7 @@ bool operand_lies_swapped(Planner *p, const Operand *o) {
 	for (GraphId g = 0; g < p->m->graphs.count; g++)
 		for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 			uint16_t op = node_get(p->m, n)->op;
-			TensorId t = op == OP_LOAD || op_writes(op) ? access_tensor(p->m, n) : NONE;
+			TensorId t = op_accesses(op) ? access_tensor(p->m, n) : NONE;
 			if (t != NONE && tensor_base(p->m, t) == o->tensor && !load_suits(p, n, t, rows, columns))
 				return false;
 		}

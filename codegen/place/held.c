@@ -98,7 +98,10 @@ static uint32_t first_write_of(const Planner *p, const AccessWants *wants, Tenso
 
 static bool tensor_held(Planner *p, const AccessWants *wants, TensorId base) {
 	uint32_t first = first_write_of(p, wants, base);
-	bool held = false;
+	Exchange exchange = tensor_exchange(p, wants, base);
+	bool held = first != NONE && exchange == EXCHANGE_ALSO;
+	if (exchange == EXCHANGE_ONLY)
+		return false;
 	for (uint32_t i = 0; first != NONE && i < wants->count; i++)
 		held = held || (tensor_base(p->m, wants->at[i].tensor) == base && held_by(p, wants, i, first));
 	return held;
@@ -476,6 +479,8 @@ static bool held_block(Planner *p, const AccessWants *wants, const Joint *j, Ope
 				o->block[d] = slice_block(p, o, d, wants->at[i].dim[k].size, &wants->at[i].dim[k].at);
 		}
 	const char *wrong = operand_align(p, o, o->block, o->index, j->rank, TILE_BLOCK);
+	if (!wrong && j->first.rows)
+		operand_unit_rows(p, o, j->rank);
 	return !wrong || refuse_block(p, &j->first, wrong);
 }
 

@@ -55,6 +55,11 @@ static void insert_unit(Planner *p, Operand *o, int64_t *block, Affine *index, u
 	boundary_step(p, o);
 }
 
+void operand_unit_rows(Planner *p, Operand *o, uint32_t tensor_rank) {
+	if (o->unit == NONE)
+		insert_unit(p, o, o->block, o->index, o->rank - 1, tensor_rank);
+}
+
 /* Every array of the kernel has two dims: [N] is [1, N]. */
 static void make_row(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank) {
 	if (o->rank == 1)

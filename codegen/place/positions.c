@@ -7,7 +7,7 @@
 bool reads_positions(const Planner *p, NodeId load) {
 	for (ArgId u = node_uses(p->m, load); u != NONE; u = arg_get(p->m, u)->next_use) {
 		NodeId user = arg_get(p->m, u)->user;
-		bool accesses = node_get(p->m, user)->op == OP_LOAD || op_writes(node_get(p->m, user)->op);
+		bool accesses = op_accesses(node_get(p->m, user)->op);
 		bool index = accesses && list_index(node_arg(p->m, user, 1), u) != NONE;
 		if (!index && !(node_get(p->m, user)->op == OP_CLAMP && reads_positions(p, user)))
 			return false;

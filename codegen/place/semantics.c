@@ -35,6 +35,10 @@ static void blocks_ahead(Planner *p) {
 void plan_semantics(Planner *p) {
 	for (uint32_t k = 0; k < p->plan->grid.count; k++) {
 		GridDim *dim = &p->plan->grid.at[k];
+		if (p->plan->remote) {
+			dim->parallel = false;
+			dim->why = "devices meet in it, and only one core of each";
+		}
 		if (k > 0 && !dim[-1].parallel) {
 			dim->parallel = false;
 			dim->why = "it comes after a dim that is not parallel";

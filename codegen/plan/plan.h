@@ -252,6 +252,7 @@ typedef struct Value {
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
 	Factor factor[2];    /* matmul */
+	uint32_t staged;     /* remote copy: scratch that a computed source is sent from; NONE */
 } Value;
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
@@ -387,6 +388,16 @@ typedef struct TimeParts {
 	double start;   /* the first blocks to come, the last to go */
 } TimeParts;
 
+/* The copies to other devices on a channel. A device that is quick may send its next one before this device has waited
+ * for the last, and then they may come in any order: each counts on a semaphore of its own, `slots` of them in turn. */
+typedef struct ChannelUse {
+	int64_t starts; /* how many copies a device starts */
+	int64_t first;  /* where its semaphores stand among those of all channels */
+	int64_t slots;
+} ChannelUse;
+/* Semaphores that a channel has at most: the devices meet before one of them counts again. */
+enum { CHANNEL_SLOTS = 16 };
+
 /* One kernel: a root graph. */
 /* What a kernel does whose spills are not known to the byte: codegen/vmem/margin.c. */
 typedef enum Doubt { DOUBT_PLAIN, DOUBT_MOVES, DOUBT_PARTS } Doubt;
@@ -416,6 +427,10 @@ typedef struct Plan {
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
 	int64_t vmem_asked; /* of the TPU compiler, bytes */
 	double flops, hbm_bytes;
+	bool remote;           /* it copies to other devices, or meets them at barriers */
+	ChannelUse *channels;  /* by channel, CHANNELS_MAX of them; NULL: it does not copy */
+	uint32_t sent, come;   /* scratch: semaphores that count what has left, by channel, and what has come */
+	uint32_t started;      /* scratch: how many copies have started, by channel; NONE: one of each at most */
 	bool skewed;           /* some loop is */
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
 	TimeParts time;        /* what it consists of */

@@ -81,17 +81,18 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan->module = m;
 	plan->arena = a;
 	plan->spills = -1;
+	plan->sent = plan->come = plan->started = NONE;
 	plan->left = way.left;
 	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
 	for (NodeId n = 0; n < m->nodes.count; n++)
-		plan->values[n] = (Value){.same_as = NONE, .compute = DTYPE_NONE};
+		plan->values[n] = (Value){.same_as = NONE, .compute = DTYPE_NONE, .staged = NONE};
 	plan->loop_of = arena_array(a, m->graphs.count, sizeof *plan->loop_of);
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		plan->loop_of[g] = NONE;
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
 	bool served = plan_config_served(&p), within = plan_limits(&p);
-	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_scalars(&p) ||
-	    !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
+	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_remote(&p) ||
+	    !plan_scalars(&p) || !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
 		return NULL;
 	plan_strips(&p);
 	plan_skew(&p);

@@ -203,7 +203,7 @@ static void hold_positions(Bounds *b, NodeId n) {
 	Module *m = b->m;
 	TensorId t = access_tensor(m, n);
 	uint16_t op = node_get(m, n)->op;
-	if (t == NONE || (op != OP_LOAD && op != OP_STORE) || node_arg(m, n, 1)->kind != ARG_LIST)
+	if (t == NONE || !op_accesses(op) || op_is_atomic(op) || node_arg(m, n, 1)->kind != ARG_LIST)
 		return;
 	for (uint32_t i = 0, dim = 0; i < node_arg(m, n, 1)->list.count; i++) {
 		ArgId slot = node_arg(m, n, 1)->list.first + i;

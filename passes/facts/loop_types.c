@@ -60,6 +60,21 @@ static const char *rows_have_lengths(Module *m, GraphId g) {
 	                    node_get(m, graph->placeholders.at[graph->lengths])->name);
 }
 
+static const char *exchanges(Module *m, GraphId g) {
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
+		GraphId graphs[2];
+		uint16_t op = node_get(m, n)->op;
+		if (op_is_remote(op) || op == OP_REMOTE_BARRIER)
+			return arena_printf(m->arena, "devices meet in its steps ('%s')", node_get(m, n)->name);
+		for (uint32_t i = 0, count = call_graphs(m, n, graphs); i < count; i++) {
+			const char *why = exchanges(m, graphs[i]);
+			if (why)
+				return why;
+		}
+	}
+	return NULL;
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* The first rule that gives a reason wins. fori_loop can always be printed. */
@@ -67,10 +82,8 @@ static const struct {
 	LoopType type;
 	LoopRule *why_not;
 } rules[] = {
-	{LOOP_UNROLL, begin_is_computed},
-	{LOOP_UNROLL, end_is_computed},
-	{LOOP_UNROLL, rows_have_lengths},
-	{LOOP_EMIT_PIPELINE, rows_have_lengths},
+	{LOOP_UNROLL, begin_is_computed},        {LOOP_UNROLL, end_is_computed},  {LOOP_UNROLL, rows_have_lengths},
+	{LOOP_EMIT_PIPELINE, rows_have_lengths}, {LOOP_EMIT_PIPELINE, exchanges},
 };
 
 static void find_fact(PassContext *c, GraphId g, LoopFact *fact) {

@@ -152,6 +152,11 @@ static uint32_t next_row(Roll *r, Axes *axes, NodeId *from) {
 
 /* Rolls the first row of the graph that can be. False if there is none; r->why says why one stays whole. */
 static bool roll_one(Roll *r) {
+	for (NodeId n = graph_first(r->m, r->graph); n != NONE; n = node_get(r->m, n)->next)
+		if (op_is_remote(node_get(r->m, n)->op)) {
+			refuse(r, n, "devices exchange parts in it");
+			return false;
+		}
 	Axes axes = axes_of(r->c->arena, r->m, r->graph);
 	NodeId from = graph_first(r->m, r->graph);
 	for (uint32_t set; (set = next_row(r, &axes, &from)) != NONE; from = node_get(r->m, from)->next) {

@@ -5,10 +5,10 @@
  * becomes the one that changes nothing, a position that the predicate may hold inside its tensor becomes 0, and a loop
  * makes no step, so that a branch that is not taken leaves out what takes long. Where both branches store the same tile
  * there is one store, of the chosen value. A predicate that is a constant leaves one branch. Stays: what holds an
- * effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a predicate that is data, is a
- * tile.while of at most one step instead: what is not taken is left out. Why on a TPU: a conditional is a barrier to
- * the scheduler, its results live in VMEM, and no window of a pipeline is read or written in it; a choice takes one
- * instruction a register.
+ * effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a predicate that is data, or one
+ * that loads what other devices write, is a tile.while of at most one step instead: what is not taken is left out. Why
+ * on a TPU: a conditional is a barrier to the scheduler, its results live in VMEM, and no window of a pipeline is read
+ * or written in it; a choice takes one instruction a register.
  *
  *     r = if p, g, h, [x], [x]           a = neg x
  *     y = getitem r, 0             =>    b = mul x, 2
@@ -164,11 +164,13 @@ static void join_pairs(Branch *b) {
 /* ---- guards ----------------------------------------------------------------------------------------------------- */
 
 /* A mask is a tensor, also where the predicate is symbolic. */
-static NodeId mask_of(Branch *b) {
-	Arg args[2] = {b->taken, arg_int(0)};
-	bool symbolic = node_type(b->d.m, b->taken.node)->kind == TYPE_SYM;
-	return symbolic ? make_node(&b->d, OP_NE_SCALAR, "mask", 2, args) : b->taken.node;
+static NodeId mask_of_node(Branch *b, NodeId pred) {
+	Arg args[2] = {arg_ref(pred), arg_int(0)};
+	bool symbolic = node_type(b->d.m, pred)->kind == TYPE_SYM;
+	return symbolic ? make_node(&b->d, OP_NE_SCALAR, "mask", 2, args) : pred;
 }
+
+static NodeId mask_of(Branch *b) { return mask_of_node(b, b->taken.node); }
 
 static void guard_store(Branch *b, NodeId store) {
 	Module *m = b->d.m;
@@ -187,6 +189,14 @@ void atomic_guard(Decompose *d, NodeId n, NodeId taken) {
 		value.kind == ARG_REF ? make_converted(d, value.node, dtype) : make_node(d, OP_FULL, "value", 3, full);
 	NodeId guarded = make_where(d, "taken", taken, arg_ref(x), identity(node_get(m, n)->op, dtype));
 	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(guarded));
+}
+
+static void guard_remote(Branch *b, NodeId n) {
+	Module *m = b->d.m;
+	uint32_t slot = op_param_index(node_get(m, n)->op, "pred");
+	NodeId pred = node_input(m, n, slot);
+	NodeId both = pred == NONE ? b->taken.node : make_and(&b->d, "and", mask_of_node(b, pred), mask_of(b));
+	arg_set(m, node_get(m, n)->arg_first + slot, arg_ref(both));
 }
 
 static void guard_positions(Branch *b, NodeId n) {
@@ -223,10 +233,12 @@ static void guard(Branch *b, NodeId n) {
 	uint16_t op = node_get(b->d.m, n)->op;
 	if (is_paired(b, n))
 		return;
-	if (op == OP_LOAD || op_writes(op))
+	if (op == OP_LOAD || (op_writes(op) && !op_is_remote(op))) /* of copies, bounds.c holds them */
 		guard_positions(b, n);
 	if (op == OP_STORE)
 		guard_store(b, n);
+	else if (op_is_remote(op))
+		guard_remote(b, n);
 	else if (op_writes(op))
 		atomic_guard(&b->d, n, b->taken.node);
 	else if (op == OP_FOR_LOOP)
@@ -244,11 +256,26 @@ static bool has_matmul(const Module *m, GraphId g) {
 	return false;
 }
 
-/* What comes out is tensors, and the predicate is data: one of tile positions may end a loop (trim.c). */
-static bool may_skip(const Module *m, NodeId n) {
+static bool copies_come(const Module *m, TensorId base) {
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead && op_is_remote(node_get(m, n)->op) && access_base(m, n) == base)
+			return true;
+	return false;
+}
+
+/* Other devices may write what it loads, unless it is taken. */
+static bool loads_exchanged(const Module *m, GraphId g) {
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
+		if (node_get(m, n)->op == OP_LOAD && m->mesh_axis && copies_come(m, access_base(m, n)))
+			return true;
+	return false;
+}
+
+/* What comes out is tensors, and the predicate is data (one of tile positions may end a loop, trim.c) or `any`. */
+static bool may_skip(const Module *m, NodeId n, bool any) {
 	const Arg *pred = op_arg(m, n, "pred");
 	const Type *results = node_type(m, n);
-	bool tensors = pred->kind == ARG_REF && node_type(m, pred->node)->kind == TYPE_TENSOR;
+	bool tensors = pred->kind == ARG_REF && (any || node_type(m, pred->node)->kind == TYPE_TENSOR);
 	for (uint32_t i = 0; results->kind == TYPE_TUPLE && i < results->count; i++)
 		tensors = tensors && type_get(m, results->elements[i])->kind == TYPE_TENSOR;
 	return tensors;
@@ -417,7 +444,7 @@ static bool skip(Conversion *v, NodeId n) {
 	Type results = *node_type(m, n);
 	uint32_t values = results.kind == TYPE_TUPLE ? results.count : 0;
 	Branch b = {.d = {.c = v->c, .m = m, .n = n}, .taken = arg_copy(m, *op_arg(m, n, "pred"))};
-	NodeId flag = b.taken.node, *value = arena_array(v->c->arena, (size_t)values + 1, sizeof *value);
+	NodeId flag = mask_of(&b), *value = arena_array(v->c->arena, (size_t)values + 1, sizeof *value);
 	Arg args = *op_arg(m, n, "args"), others = *op_arg(m, n, "else_args");
 	b.taken = negated(&b);
 	bool straight = count == 2 && can_move(m, graphs[1]) && !has_matmul(m, graphs[1]);
@@ -449,13 +476,14 @@ static bool convert_in(Conversion *v, GraphId g) {
 	Module *m = v->m;
 	for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 		GraphId graphs[2];
-		bool is_if = node_get(m, n)->op == OP_IF, movable = is_if, heavy = false, ok = true;
+		bool is_if = node_get(m, n)->op == OP_IF, movable = is_if, heavy = false, ok = true, exchanged = false;
 		for (uint32_t i = 0, count = is_if ? call_graphs(m, n, graphs) : 0; i < count && ok; i++) {
 			ok = convert_in(v, graphs[i]);
 			movable = movable && can_move(m, graphs[i]);
 			heavy = heavy || has_matmul(m, graphs[i]);
+			exchanged = exchanged || loads_exchanged(m, graphs[i]);
 		}
-		bool left_out = is_if && (heavy || !movable) && may_skip(m, n);
+		bool left_out = is_if && (heavy || exchanged || !movable) && may_skip(m, n, exchanged);
 		if (!ok || (left_out && !skip(v, n)) || (movable && !left_out && !convert(v, n)))
 			return false;
 		next = node_get(m, n)->next;

@@ -155,7 +155,7 @@ static void visit(Dce *d, NodeId n) {
 static void find_live(Dce *d) {
 	for (GraphId g = 0; g < d->m->graphs.count; g++)
 		for (NodeId n = graph_first(d->m, g); n != NONE; n = node_get(d->m, n)->next)
-			if (op_writes(node_get(d->m, n)->op))
+			if (op_writes(node_get(d->m, n)->op) || node_get(d->m, n)->op == OP_REMOTE_BARRIER)
 				mark(d, n);
 	while (d->work.count)
 		visit(d, d->work.at[--d->work.count]);

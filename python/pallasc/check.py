@@ -47,6 +47,10 @@ def main(argv):
         print(format_diagnostics(module.diagnostics))
     graph = judge.resized(judge.read_graph((text, name)), sizes)
     print(_headline(module.info), flush=True)
+    if mesh.has_mesh(module.info):
+        good = _check_devices(module, graph, options, config)
+        print("PASS" if good else "FAIL")
+        return 0 if good else 1
     if options.points:
         good = _check_points(module, graph, options, config)
         print("PASS" if good else "FAIL")
@@ -85,6 +89,35 @@ def _check_points(module, graph, options, config):
     params = interpret_params(options.race, options.cores, options.seed)
     scalars = parse_scalars(options.scalar)
     return check_points(module, graph, config, params, options, scalars)
+
+
+def _check_devices(module, graph, options, config):
+    """A program on the devices of a mesh, each with inputs from a seed of its own."""
+    import numpy as np
+
+    if options.adversarial or options.points:
+        raise UsageError("a program on several devices is checked whole, on one kind of inputs")
+    info, scalars = module.info, parse_scalars(options.scalar)
+    mesh.simulate_devices(info)
+    limit.say("making inputs")
+    settled = {**info["config"], **config}
+    seeds = range(options.seed, options.seed + info["mesh"]["devices"])
+    arrays = [judge.make_arguments(graph, seed, scalars, None, settled) for seed in seeds]
+    tensors = len(info["inputs"])
+    numbers = arrays[0][tensors:]
+    arrays = [[*given[:tensors], *numbers] for given in arrays]
+    whole = [np.concatenate(parts) for parts in zip(*(a[:tensors] for a in arrays), strict=True)]
+    limit.say("executing the reference")
+    expected, races = judge.devices_expected(graph, arrays, settled)
+    limit.say("simulating the kernel, which waits forever or is slow", "the reference is executed")
+    params = interpret_params(options.race, options.cores, options.seed)
+    simulation = simulate(mesh.on_this_machine(module, True), [*whole, *numbers], params)
+    verdict = judge.compared(graph, info, expected, simulation.outputs, settled)
+    problems = [*simulation.races, *simulation.complaints]
+    problems += ["copies race: what they give depends on when they read and write"] * races
+    print(f"inputs: seeds {seeds[0]} to {seeds[-1]}, one for each device")
+    print("\n".join([*verdict.lines(), *(f"  {problem}" for problem in problems)]), flush=True)
+    return verdict.ok and not problems
 
 
 def _check_once(module, graph, options, config, variant):

@@ -24,7 +24,9 @@ from .exporter.errors import ExportError
 __all__ = ["ExportError", "arrays", "from_helion", "main", "text"]
 
 
-def from_helion(kernel, args, config=None, name=None, ranges=None, items=None, named_sizes=None):
+def from_helion(
+    kernel, args, config=None, name=None, ranges=None, items=None, named_sizes=None, mesh=None
+):
     """Trace a Helion kernel and return its document, a dict of the graph format.
 
     `kernel` is a function decorated with `@helion.kernel`, `args` what it would be called with.
@@ -35,7 +37,8 @@ def from_helion(kernel, args, config=None, name=None, ranges=None, items=None, n
     to (least, greatest): values outside count as the nearest one inside. `items` says what host
     code finds in places of such parameters, where sizes depend on it: {"offsets[-1]": 4096}.
     `named_sizes`: whether sizes of arguments become `sizes` of the document, names with the values
-    of `args`; by default those of a kernel with static_shapes=False do.
+    of `args`; by default those of a kernel with static_shapes=False do. `mesh`: the axis along
+    which devices run a kernel that copies between them, and how many: {"ring": 4}.
 
     Raises ExportError, which names what cannot be expressed and the line of the kernel.
     """
@@ -45,7 +48,7 @@ def from_helion(kernel, args, config=None, name=None, ranges=None, items=None, n
     with versions_told():
         from .exporter.document import kernel_export
 
-        export = kernel_export(kernel, args, config, name, ranges, items, named_sizes)
+        export = kernel_export(kernel, args, config, name, ranges, items, named_sizes, mesh)
         return export.document
 
 
@@ -120,6 +123,11 @@ def parser_build():
         help="whether sizes of arguments are names in the graph, of which pallasc and pallasc.jit "
         "choose the values (default: of a kernel with static_shapes=False)",
     )
+    parser.add_argument(
+        "--mesh",
+        metavar="AXIS=DEVICES",
+        help="on how many devices a kernel runs that copies between them, and the axis's name",
+    )
     parser.add_argument("--name", help="the emitted function's name (default: the kernel's)")
     parser.add_argument("--config", metavar="FILE|JSON", help="the configuration to write")
     parser.add_argument("--manifest", metavar="FILE", help="export every graph that FILE lists")
@@ -142,7 +150,8 @@ def file_export(options):
         raise UsageError(f"'{options.kernel}' is not like FILE.py:KERNEL")
     config = config_read(options.config) if options.config else None
     items = dict(item_parse(item) for item in options.item)
-    given = (options.args, config, options.name, items, options.named_sizes)
+    mesh = mesh_parse(options.mesh) if options.mesh else None
+    given = (options.args, config, options.name, items, options.named_sizes, mesh)
     document = spec_export(path, kernel, *given)
     for tensor in document["tensors"]:
         if "x_captured" in tensor:
@@ -157,7 +166,7 @@ def file_export(options):
 def manifest_export(options):
     """Export each entry of a manifest.
 
-    It has graph (the file's stem), kernel, args, and may have config, name, named_sizes.
+    It has graph (the file's stem), kernel, args, and may have config, name, named_sizes, mesh.
     """
     if options.kernel or options.args:
         raise UsageError("--manifest takes no kernel and no --args")
@@ -173,7 +182,8 @@ def manifest_export(options):
         path, _, kernel = entry["kernel"].rpartition(":")
         args = (os.path.join(folder, path), kernel, entry["args"], entry.get("config"))
         named = entry.get("named_sizes")
-        document = spec_export(*args, entry.get("name"), named_sizes=named)
+        mesh = entry.get("mesh")
+        document = spec_export(*args, entry.get("name"), named_sizes=named, mesh=mesh)
         file_write(os.path.join(target, entry["graph"] + ".json"), text(document))
         print(entry["graph"], file=sys.stderr)
 
@@ -186,7 +196,15 @@ def item_parse(text):
     return place.strip(), int(number)
 
 
-def spec_export(path, kernel, args, config, name, items=None, named_sizes=None):
+def mesh_parse(text):
+    """Return {axis: devices} of `ring=4`."""
+    axis, _, devices = text.partition("=")
+    if not axis.isidentifier() or not devices.isdigit():
+        raise UsageError(f"--mesh '{text}' is not like ring=4")
+    return {axis: int(devices)}
+
+
+def spec_export(path, kernel, args, config, name, items=None, named_sizes=None, mesh=None):
     """Return the document of a kernel in a file, its arguments as text."""
     from .exporter.trace import helion_require
 
@@ -197,7 +215,7 @@ def spec_export(path, kernel, args, config, name, items=None, named_sizes=None):
     function = kernel_load(path, kernel)
     ranges = {at: arg[3] for at, arg in enumerate(parsed) if arg[0] == "tensor" and arg[3]}
     made = tuple(argument_make(arg) for arg in parsed)
-    return from_helion(function, made, config, name, ranges, items, named_sizes)
+    return from_helion(function, made, config, name, ranges, items, named_sizes, mesh)
 
 
 def kernel_load(path, name):

@@ -90,10 +90,36 @@ def judge(graph, info, arrays, outputs, config=None):
       info: KERNEL_INFO: its config is what the kernel was compiled with.
       config: the configuration asked for, over it.
     """
-    from . import compare, reference
+    from . import reference
 
     config = {**info.get("config", {}), **(config or {})}
     expected = guarded(reference.run, graph, arrays, config=config)
+    return compared(graph, info, expected, outputs, config)
+
+
+def devices_expected(graph, arrays, config):
+    """What the reference gives on the devices of a mesh: (whole outputs, whether copies race).
+
+    Args:
+      arrays: by device, its arguments; parts of outputs follow each other along the first dim.
+    """
+    import numpy as np
+
+    from . import devices
+
+    early, late = (
+        [np.concatenate(parts) for parts in zip(*given, strict=True)]
+        for given in (
+            guarded(devices.run, graph, arrays, config=config, late=late) for late in (False, True)
+        )
+    )
+    return early, any(a.tobytes() != b.tobytes() for a, b in zip(early, late, strict=True))
+
+
+def compared(graph, info, expected, outputs, config):
+    """A `Verdict` of outputs beside those that are expected, under a whole configuration."""
+    from . import compare
+
     if len(expected) != len(outputs):
         raise PallascError(f"the kernel gave {len(outputs)} outputs, expected {len(expected)}")
     comparisons = []

@@ -22,9 +22,13 @@ MANIFEST = ROOT / "testdata/kernels/graphs.json"
 GRAPHS = ROOT / "testdata/graphs"
 ENTRIES = {entry["graph"]: entry for entry in json.loads(MANIFEST.read_text())}
 COVERAGE = GRAPHS.parent / "coverage"
-COMMITTED = sorted([*GRAPHS.iterdir(), *COVERAGE.glob("graphs/*.json")])
+DEVICES = GRAPHS.parent / "devices"
+KEPT = [*COVERAGE.glob("graphs/*.json"), *DEVICES.glob("graphs/*.json")]
+COMMITTED = sorted([*GRAPHS.iterdir(), *KEPT])
 EXPORTED = ENTRIES.keys() | {
-    entry["graph"] for path in COVERAGE.glob("*.json") for entry in json.loads(path.read_text())
+    entry["graph"]
+    for path in [*COVERAGE.glob("*.json"), *DEVICES.glob("*.json")]
+    for entry in json.loads(path.read_text())
 }
 
 SCALE = torch.linspace(-1, 1, 64)

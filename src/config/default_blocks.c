@@ -100,7 +100,7 @@ BlockUse *block_uses(Module *m) {
 		const Node *node = node_get(m, n);
 		if (node->dead || node->op == OP_UNKNOWN)
 			continue;
-		if (node->op == OP_LOAD || op_writes(node->op))
+		if (op_accesses(node->op))
 			use_access(m, n, uses);
 		else if (op_kind(m, n) == KIND_MATMUL)
 			use_matmul(m, n, uses);

@@ -401,6 +401,8 @@ void module_emit_json(const Module *m, Text *out) {
 	put(w, "{\n \"format\": \"fxtile\",\n \"version\": 1,\n \"name\": ");
 	text_put_json(out, m->name);
 	put(w, m->assume_in_bounds ? ",\n \"assume_in_bounds\": true,\n" : ",\n");
+	if (m->mesh_axis)
+		text_printf(out, " \"mesh\": {\"%s\": %lld},\n", m->mesh_axis, (long long)m->mesh_devices);
 	put_tables(w);
 	PUT_TABLE(w, "graphs", m->graphs, put_graph(w, i));
 	emit_config(w);

@@ -15,6 +15,10 @@
 typedef uint32_t NodeId, GraphId, TensorId, ScalarId, BlockId, TunableId, ArgId, ExprId, TypeId;
 
 enum { RANK_MAX = 8 };
+/* Devices of a program: a barrier is a signal of each to each. */
+enum { MESH_DEVICES_MAX = 256 };
+/* Pairs of semaphores that copies between devices count on. */
+enum { CHANNELS_MAX = 64 };
 /* Graphs may be called within graphs this deep. */
 enum { GRAPH_DEPTH_MAX = 64 };
 
@@ -367,6 +371,8 @@ typedef struct Module {
 	VEC(Block) blocks;
 	VEC(Tunable) tunables;
 	bool assume_in_bounds;
+	const char *mesh_axis; /* the program runs on each device along it, and may copy between them; NULL */
+	int64_t mesh_devices;  /* so many are along it */
 
 	VEC(Graph) graphs; /* document order */
 	VEC(Node) nodes;

@@ -83,10 +83,40 @@ static void check_reductions(Loader *l) {
 	}
 }
 
+/* One axis, and how many devices are along it. */
+static void load_mesh(Loader *l, const json_t *root, const Path *path) {
+	const json_t *mesh = json_object_get(root, "mesh");
+	Path here = path_key(path, "mesh");
+	const char *axis;
+	json_t *devices;
+	if (!mesh || json_is_null(mesh))
+		return;
+	if (!json_is_object(mesh)) {
+		expected(&l->r, &here, "an object of one axis and its devices", mesh);
+		return;
+	}
+	if (json_object_size(mesh) != 1)
+		diag_error(l->r.d, place_at(&l->r, &here), "mesh", "name one axis: devices are counted along it",
+		           "the mesh has %zu axes, not 1", json_object_size(mesh));
+	json_object_foreach((json_t *)(uintptr_t)mesh, axis, devices) {
+		Path at = path_key(&here, axis);
+		if (!is_identifier(axis))
+			diag_error(l->r.d, place_key(&l->r, &at), "mesh", NULL,
+			           "the name of an axis is an identifier, not '%s'", axis);
+		if (!to_int(&l->r, devices, &at, "a number of devices", &l->m->mesh_devices))
+			continue;
+		if (l->m->mesh_devices < 1 || l->m->mesh_devices > MESH_DEVICES_MAX)
+			diag_error(l->r.d, place_at(&l->r, &at), "mesh", NULL,
+			           "the axis %s has 1 to %d devices, not %lld", axis, MESH_DEVICES_MAX,
+			           (long long)l->m->mesh_devices);
+		l->m->mesh_axis = intern(l, axis);
+	}
+}
+
 static void load_document(void *context, json_t *root) {
 	static const char *const known[] = {"format",      "version",          "name",     "tensors", "scalars",
 	                                    "returns",     "block_sizes",      "tunables", "config",  "graphs",
-	                                    "annotations", "assume_in_bounds", "sizes",    NULL};
+	                                    "annotations", "assume_in_bounds", "sizes",    "mesh",    NULL};
 	Loader *l = context;
 	Path path = {0}, config_at = path_key(&path, "config");
 	uint32_t errors = l->r.d->errors;
@@ -96,6 +126,7 @@ static void load_document(void *context, json_t *root) {
 		l->r.d->errors != errors; /* a misspelt table: what it defines is missing */
 	load_name(l, root, &path);
 	get_bool(&l->r, root, "assume_in_bounds", &path, &l->m->assume_in_bounds);
+	load_mesh(l, root, &path);
 	load_named_sizes(l, root, &path);
 	if (l->sizes_unclear) /* all else may follow from them */
 		return;

@@ -78,7 +78,9 @@ const char *op_nearest(const char *target) {
 	return longer != NULL ? longer : name_nearest(target, op_targets + FIRST_TARGET);
 }
 
-bool op_has_effect(uint16_t op) { return op_writes(op) || op == OP_PLACEHOLDER || op == OP_OUTPUT; }
+bool op_has_effect(uint16_t op) {
+	return op_writes(op) || op == OP_REMOTE_BARRIER || op == OP_PLACEHOLDER || op == OP_OUTPUT;
+}
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 

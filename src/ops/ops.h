@@ -92,7 +92,8 @@ typedef enum Lowering {
 	LOWER_FULL,  /* one value in every lane */
 	LOWER_INDEX, /* tile.index, a range of ints */
 	LOWER_LOAD,
-	LOWER_STORE, /* atomics too */
+	LOWER_STORE,  /* atomics too */
+	LOWER_REMOTE, /* copies between devices, waits, barriers */
 	LOWER_LOOP,
 	LOWER_RESULT, /* getitem of a loop */
 	LOWER_ALIAS   /* an operand by another name: alias_arg() */
@@ -220,8 +221,12 @@ const char *op_nearest(const char *target);
 static inline bool op_is_atomic(uint16_t op) { return op_row(op)->shape == SHAPE_ATOMIC; }
 /* What it draws depends on where an element lies in the range, not on its tile. */
 static inline bool op_is_random(uint16_t op) { return op == OP_RAND || op == OP_RANDINT; }
-/* Writes memory: store or atomic. */
-static inline bool op_writes(uint16_t op) { return op == OP_STORE || op_is_atomic(op); }
+/* Copies between devices, and waits: the part that they name is written at any time between the two. */
+static inline bool op_is_remote(uint16_t op) { return op_row(op)->shape == SHAPE_REMOTE; }
+/* Writes memory: store, atomic, remote copy. */
+static inline bool op_writes(uint16_t op) { return op == OP_STORE || op_is_atomic(op) || op_is_remote(op); }
+/* Names elements of a host tensor by an index list, its second argument. */
+static inline bool op_accesses(uint16_t op) { return op == OP_LOAD || op == OP_PART || op_writes(op); }
 /* Must stay although nothing uses it: stores, atomics, loops and ifs that contain one are asked by the passes. */
 bool op_has_effect(uint16_t op);
 

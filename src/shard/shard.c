@@ -316,6 +316,8 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	const char *error = request->mesh ? mesh_parse(a, request->mesh, &s->mesh) : "there is no mesh";
 	if (!error)
 		error = ring_read(m, &s->mesh, request, &s->ring);
+	if (!error && m->mesh_axis)
+		error = "the document is one device's part already, of its own mesh";
 	if (!error && !sizes_known(m))
 		error = "the shape of an array is no number";
 	if (error)

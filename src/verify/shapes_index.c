@@ -270,3 +270,63 @@ bool infer_atomic(const Infer *in, TypeId *type) {
 	*type = type_tensor(in->m, dtype, region.rank, region.dims);
 	return true;
 }
+
+/* ---- between devices --------------------------------------------------------------------------------------------- */
+
+bool infer_part(const Infer *in, TypeId *type) {
+	Shape region = {0};
+	Dtype dtype = DTYPE_NONE;
+	if (!infer_access(in, &region, &dtype) || !region_known(in, &region))
+		return false;
+	*type = type_tensor(in->m, dtype, region.rank, region.dims);
+	return true;
+}
+
+/* A scalar of that class: an int, or a bool. */
+static bool check_scalar(const Infer *in, const char *name, bool is_bool) {
+	Operand x;
+	if (!infer_operand(in, op_arg(in->m, in->n, name), &x))
+		return false;
+	bool fits = !x.absent && x.shape.rank == 0 && !dtype_is_float(x.dtype) && (x.dtype == DTYPE_BOOL) == is_bool;
+	return fits || (is_bool && x.absent) ||
+	       infer_error(in, "dtype-mismatch", NULL, "%s must be %s", name,
+	                   is_bool ? "a bool without dims" : "one int");
+}
+
+/* DMAs move whole bytes, and Mosaic no bools; float16 is int16 to the kernel, and XLA's alone. */
+static bool check_copied(const Infer *in, const Shape *region, Dtype dtype) {
+	if (dtype == DTYPE_BOOL || dtype == DTYPE_F16 || dtype_bits(dtype) < 8)
+		return infer_error(in, "dtype-mismatch", "copy another dtype, such as int8, int16 or bfloat16",
+		                   "devices exchange no %s", dtype_name(dtype));
+	return region->rank > 0 ||
+	       infer_error(in, "shape-mismatch", "copy a whole row", "devices exchange no single elements");
+}
+
+bool infer_remote(const Infer *in, TypeId *type) {
+	Shape region = {0};
+	Dtype dtype = DTYPE_NONE;
+	const Arg *channel = op_arg(in->m, in->n, "channel"), *ends = op_arg(in->m, in->n, "ends");
+	*type = type_none(in->m);
+	if (!infer_access(in, &region, &dtype) || !check_writable(in) || !region_known(in, &region) ||
+	    !check_copied(in, &region, dtype) || !check_scalar(in, "pred", true))
+		return false;
+	if (channel->kind != ARG_INT || channel->integer < 0 || channel->integer >= CHANNELS_MAX)
+		return infer_error(in, "bad-argument", NULL, "channel is an int from 0 to %d", CHANNELS_MAX - 1);
+	if (node_get(in->m, in->n)->op == OP_REMOTE_WAIT)
+		return strcmp(ends->string, "both") == 0 || strcmp(ends->string, "send") == 0 ||
+		       strcmp(ends->string, "recv") == 0 ||
+		       infer_error(in, "bad-argument", NULL, "ends is both, send or recv, not '%s'", ends->string);
+	Operand source;
+	if (!infer_tensor(in, "source", &source) || !check_scalar(in, "device", false))
+		return false;
+	TypeId from = type_tensor(in->m, source.dtype, source.shape.rank, source.shape.dims),
+	       to = type_tensor(in->m, dtype, region.rank, region.dims);
+	return type_equal(in->m, from, to) ||
+	       infer_error(in, "type-mismatch", "both ends of a copy have one dtype and shape", "it copies %s to %s",
+	                   type_string(in->m, from), type_string(in->m, to));
+}
+
+bool infer_device_id(const Infer *in, TypeId *type) {
+	*type = type_sym(in->m, DTYPE_I32, NONE);
+	return true;
+}

@@ -16,6 +16,8 @@ typedef struct Verifier {
 void verify_structure(Verifier *v);
 /* Calls: arguments against placeholders, bounds, carried values, results. */
 void verify_calls(Verifier *v);
+/* Copies between devices: the mesh, and what shares a channel. */
+void verify_remote(Verifier *v);
 
 /* Reports at node n, naming it, its target and, where a pass made it, its graph. */
 void verify_node_error(Verifier *v, NodeId n, const char *code, const char *hint, const char *fmt, ...)

@@ -72,7 +72,7 @@ static void check_scopes(Verifier *v, NodeId n) {
 	uint16_t op = node_get(v->m, n)->op;
 	if (op_kind(v->m, n) == KIND_QUERY && op != OP_TILE_BLOCK_SIZE)
 		check_scope(v, n, node_arg(v->m, n, 0));
-	if (op != OP_LOAD && !op_writes(op))
+	if (!op_accesses(op))
 		return;
 	const Arg *index = op_arg(v->m, n, "index");
 	for (uint32_t i = 0; index->kind == ARG_LIST && i < index->list.count; i++)
@@ -84,7 +84,7 @@ static void check_scopes(Verifier *v, NodeId n) {
 /* A host tensor lies in HBM: what computes needs a tile of it. Its sizes may be asked for. */
 static bool takes_host_tensor(const Module *m, NodeId n, uint32_t param) {
 	uint16_t op = node_get(m, n)->op;
-	return op == OP_SYM_SIZE || (param == 0 && (op == OP_LOAD || op_writes(op)));
+	return op == OP_SYM_SIZE || (param == 0 && op_accesses(op));
 }
 
 static NodeId host_operand(const Module *m, const Arg *arg) {
@@ -171,6 +171,7 @@ bool module_verify(Module *m, Diag *d) {
 			verify_root(&v, g);
 	}
 	verify_calls(&v);
+	verify_remote(&v);
 	verify_host(&v);
 	return d->errors == before;
 }

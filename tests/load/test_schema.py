@@ -14,6 +14,7 @@ GRAPHS = sorted(
     [
         *(ROOT / "testdata" / "graphs").glob("*.json"),
         *(ROOT / "testdata" / "configs").glob("*.json"),
+        *(ROOT / "testdata" / "devices" / "graphs").glob("*.json"),
     ]
 )
 BASE = json.loads((ROOT / "testdata" / "graphs" / "attention.json").read_text())

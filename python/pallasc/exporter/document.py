@@ -48,23 +48,26 @@ class Export:
     captured: object
 
 
-def kernel_export(kernel, args, config=None, name=None, ranges=None, items=None, named=False):
+def kernel_export(
+    kernel, args, config=None, name=None, ranges=None, items=None, named=False, mesh=None
+):
     """Return the Export of `kernel` traced with `args`, whose ints lie in `ranges`.
 
     Of the ints in some places `items` says what they are. With `named` the sizes of arguments are
-    names; None: those of a kernel that says static_shapes=False, where they can be.
+    names; None: those of a kernel that says static_shapes=False, where they can be. `mesh`: the
+    axis along which devices run it, and how many, as {"ring": 4}.
     """
     wanted = named if named is not None else is_dynamic(kernel)
     if not wanted:
-        return trace_export(kernel_trace(kernel, args, ranges, items), config, name)
+        return trace_export(kernel_trace(kernel, args, ranges, items), config, name, mesh)
     for whole_dims in (True, False):
         try:
             trace = kernel_trace(kernel, args, ranges, items, True, whole_dims)
-            return trace_export(trace, config, name)
+            return trace_export(trace, config, name, mesh)
         except Exception as error:
             found = error
     # What is wrong whatever the sizes are is told by this.
-    export = kernel_export(kernel, args, config, name, ranges, items)
+    export = kernel_export(kernel, args, config, name, ranges, items, mesh=mesh)
     told = " ".join(str(found).split())
     called = export.document["name"]
     if named:
@@ -78,7 +81,7 @@ def is_dynamic(kernel):
     return getattr(getattr(kernel, "settings", None), "static_shapes", True) is False
 
 
-def trace_export(trace, config, name):
+def trace_export(trace, config, name, mesh=None):
     """Return the Export of a trace."""
     with trace.env:
         replay = HostReplay(trace)
@@ -95,6 +98,8 @@ def trace_export(trace, config, name):
         free = [b["name"] for b in blocks if "size" not in b and not b.get("reduction")]
         graphs = roots_join(tensors, graphs, blocks)
         document = {"format": "fxtile", "version": 1, "name": name or trace.name}
+        if mesh := mesh_of(trace, graphs, mesh):
+            document["mesh"] = mesh
         if sizes:
             document["sizes"] = sizes
         called = names_called(graphs) | {entry["tensor"] for entry in returns}
@@ -114,6 +119,15 @@ def trace_export(trace, config, name):
     return Export(
         document, replay.result, lambda config: config_build(trace, config, free), captured
     )
+
+
+def mesh_of(trace, graphs, mesh):
+    """Return the mesh as given; one that copies need and nobody gave is asked for."""
+    targets = {node.get("target") or "" for graph in graphs for node in graph["nodes"]}
+    if mesh is None and any(target.startswith("tile.remote_") for target in targets):
+        told = "its devices meet: say how many run it (--mesh ring=4, mesh={'ring': 4})"
+        raise ExportError(told, trace.source.where(trace.source.first))
+    return mesh
 
 
 def names_called(graphs):

@@ -10,15 +10,18 @@ from .calls import calls_of, combine_order, if_calls, target_name
 from .errors import ExportError
 from .host import pointwise
 from .lowering import operands_restore
+from .remote import LIFECYCLE, RemoteWriter, copies_find, operands_passed
 from .targets import BITS, COUNTING, IGNORED_KWARGS, INSTEAD, PLAIN, SYMBOLIC
 from .trace import INT32
 from .values import INTS_OF_INT32, constant
-from .writer import SYMBOLIC_TYPES, TENSOR_KINDS, GraphWriter, nodes_live
+from .writer import SYMBOLIC_TYPES, TENSOR_KINDS, nodes_live
 
 # Helion's own that compute each element of those at its place.
 ALIKE = ("tile.new_var", "tile.mask_to", "tile.phi")
 # Targets of (tensor, index list, ...), beside the atomics.
 INDEXED = ("tile.load", "tile.store", "tile.subscript")
+# Helion's own, with a method here for each, whose names begin with no underscore.
+HANDLED = ("load", "store", "make_async_remote_copy", "remote_barrier", *LIFECYCLE)
 
 
 class GraphSet:
@@ -29,6 +32,7 @@ class GraphSet:
         self.symbols = symbols
         self.tensors = tensors
         self.infos = {info.graph_id: info for info in trace.device_ir.graphs}
+        self.copies = copies_find(self.infos)
         self.calls = {}
         self.roots_of = {}  # graph id -> index of the root that it runs in
         for index, root_id in enumerate(trace.device_ir.root_ids):
@@ -44,6 +48,9 @@ class GraphSet:
                 if call_id in self.calls:
                     raise ExportError("one graph is called twice", self.where(node))
                 self.calls[call_id] = call
+                for operand in operands_passed(call_id, self) if self.copies else ():
+                    if operand not in call.args:
+                        call.args.append(operand)
                 blocks = list(getattr(self.infos[call_id], "block_ids", ()))
                 if call.kind == "for_loop" and set(blocks) & set(around):
                     raise ExportError(
@@ -61,7 +68,7 @@ class GraphSet:
         return self.trace.source.where(location.lineno)
 
 
-class GraphConverter(GraphWriter):
+class GraphConverter(RemoteWriter):
     """Converts one graph."""
 
     def convert(self):
@@ -144,7 +151,7 @@ class GraphConverter(GraphWriter):
             self.values[node] = constant(value)
         elif isinstance(value, SYMBOLIC_TYPES) and self.symbol_fixed(value):
             self.values[node] = self.symbol_value(value)
-        elif handler and (name.startswith("_") or name in ("load", "store")):
+        elif handler and (name.startswith("_") or name in HANDLED):
             handler(node)
         elif is_aten(node):
             self.aten_convert(node)
@@ -438,6 +445,7 @@ class GraphConverter(GraphWriter):
         """A host tensor is called by its name in the document."""
         writes = [user for user in node.users if target_name(user).startswith(("store", "atomic_"))]
         written = any(user.args[0] is node for user in writes)
+        written = written or any(make.args[3] is node for make in self.set.copies.values())
         root = self.set.roots_of[self.id]
         name = self.set.tensors.tensor_name(node.args[0], root, written, self.set.where(node))
         self.host_names[node] = name

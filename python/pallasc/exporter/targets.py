@@ -44,10 +44,7 @@ INSTEAD = {
 }
 
 # Targets that do something besides giving a value, and so are never dead.
-EFFECTS = ("tile.store", "tile.atomic_", "tile.for_loop", "tile.if", "tile.while")
-
-# Host tensors appear as the first argument of these.
-WRITES = ("tile.store", "tile.atomic_")
+EFFECTS = ("tile.store", "tile.atomic_", "tile.for_loop", "tile.if", "tile.while", "tile.remote_")
 
 SYMBOLIC = {
     operator.add: "add",
