@@ -315,6 +315,7 @@ typedef struct KStmt {
 		KLoop *loop;
 		KFor *each;
 		KPipeline *pipeline;
+		const char *text; /* DEBUG_PRINT: what stands before the values */
 	};
 	const char *name,
 		*var;         /* WHEN, PIPELINE, a STORE of a part: what its function would like to be called, and is */

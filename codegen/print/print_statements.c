@@ -401,6 +401,19 @@ static void print_push(Printer *pr, StmtId s) {
 	py_close(&pr->w);
 }
 
+/* `_debug_print("m_new tile_m j", m_new, tile_m, j)`. */
+static void print_debug(Printer *pr, StmtId s) {
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	Text *out = py_open(&pr->w);
+	text_put(out, helper_named(pr, stmt->ints[0] ? "_debug_print_all" : "_debug_print"));
+	text_put(out, "(");
+	py_put_string(out, stmt->text);
+	text_put(out, ", ");
+	put_args(pr, out, s, 0);
+	text_put(out, ")");
+	py_close(&pr->w);
+}
+
 static void print_stmt(Printer *pr, StmtId s) {
 	switch (kernel_stmt(pr->k, s)->op) {
 	case K_STORE: print_store(pr, s); break;
@@ -416,6 +429,7 @@ static void print_stmt(Printer *pr, StmtId s) {
 	case K_PIPELINE: print_pipeline(pr, s); break;
 	case K_PUSH: print_push(pr, s); break;
 	case K_POP: print_results(pr, s); break;
+	case K_DEBUG_PRINT: print_debug(pr, s); break;
 	case K_START:
 	case K_WAIT:
 	case K_WAIT_SEND:

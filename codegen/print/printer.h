@@ -26,7 +26,7 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-enum { HELPER_COUNT = 53 };
+enum { HELPER_COUNT = 55 };
 
 typedef struct Printer {
 	const KProgram *program;

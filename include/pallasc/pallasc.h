@@ -120,12 +120,15 @@ typedef struct pallasc_options {
 	size_t size_count;        /* number of strings in `sizes` */
 	const char *mesh;  /* "data=2,model=4": a mesh that the kernel is split over (docs/sharding.md); or NULL */
 	const char *shard; /* "tile_m=data,tile_n=model": what is cut along its axes; NULL: chosen */
+	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print while they run
+	                                    (docs/jax.md); NAME:all prints whole tiles; or NULL */
+	size_t debug_print_count;
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
 	{                                                                                                              \
 		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
-			NULL, NULL, NULL, 0, NULL, NULL                                                                \
+			NULL, NULL, NULL, 0, NULL, NULL, NULL, 0                                                       \
 	}
 
 /* The library's version, such as "0.1.0". Static text. */

@@ -60,6 +60,8 @@ class _Options(ctypes.Structure):
         ("size_count", ctypes.c_size_t),
         ("mesh", ctypes.c_char_p),
         ("shard", ctypes.c_char_p),
+        ("debug_prints", ctypes.POINTER(ctypes.c_char_p)),
+        ("debug_print_count", ctypes.c_size_t),
     )
 
 
@@ -151,6 +153,7 @@ class Graph:
         sizes=(),
         mesh=None,
         shard=None,
+        debug_print=(),
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -169,8 +172,9 @@ class Graph:
           sizes: strings NAME=SIZE, over the graph's own. The text is not parsed again.
           mesh: "data=2,model=4", a mesh that the kernel is split over; None: none.
           shard: "tile_m=data", what its axes cut; None: chosen.
+          debug_print: names of nodes whose values kernels print while they run; NAME:all whole.
         """
-        items, named = _strings(sets), _strings(sizes)
+        items, named, printed = _strings(sets), _strings(sizes), _strings(debug_print)
         options = _Options(
             size=ctypes.sizeof(_Options),
             emit=emit,
@@ -187,6 +191,8 @@ class Graph:
             size_count=len(sizes),
             mesh=_no_nul(mesh, "mesh"),
             shard=_no_nul(shard, "shard"),
+            debug_prints=ctypes.cast(printed, ctypes.POINTER(ctypes.c_char_p)),
+            debug_print_count=len(debug_print),
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -377,6 +383,7 @@ def compile(
     vmem_margin=0,
     mesh=None,
     shard=None,
+    debug_print=(),
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -398,6 +405,8 @@ def compile(
         (docs/sharding.md); None: none.
       shard: {"tile_m": "data"}, or several axes, {"tile_m": ("data", "model")}: what axes cut.
         Those that it does not name are chosen.
+      debug_print: names of nodes whose values the kernel prints while it runs (docs/jax.md):
+        "m_new" what a tile is like, "m_new:all" all of it.
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -420,6 +429,7 @@ def compile(
         sizes=size_texts(sizes),
         mesh=",".join(f"{axis}={devices}" for axis, devices in mesh.items()) if mesh else None,
         shard=shard_text(shard),
+        debug_print=[debug_print] if isinstance(debug_print, str) else list(debug_print),
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -259,6 +259,19 @@ static void set_mesh(Parser *p, const char *name, const char *value) {
 	p->options->mesh = value;
 }
 
+/* NODE[:all],... */
+static void add_debug_prints(Parser *p, const char *name, const char *value) {
+	for (const char *at = value; *at || at == value;) {
+		size_t n = strcspn(at, ",");
+		if (n == 0 || (at[n] && !at[n + 1]))
+			fail(p, "%s needs names of nodes, with commas between, not '%s'", name, value);
+		vec_push(p->arena, &p->options->debug_prints, arena_printf(p->arena, "%.*s", (int)n, at));
+		at += n + 1 - (at[n] == '\0');
+		if (n == 0)
+			return;
+	}
+}
+
 /* All of them as one list. */
 static void add_shard(Parser *p, const char *name, const char *value) {
 	const char *before = p->options->blocks;
@@ -413,6 +426,7 @@ static const Option table[] = {
 	{"--sizes", A_VALUE, add_size_list},
 	{"--mesh", A_VALUE, set_mesh},
 	{"--shard", A_VALUE, add_shard},
+	{"--debug-print", A_VALUE, add_debug_prints},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -473,6 +487,7 @@ const char *options_help(void) {
 	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts\n"
+	       "  --debug-print NODE    values that it prints while it runs; NODE:all whole tiles\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
@@ -490,8 +505,7 @@ const char *options_help(void) {
 	       "  sweep, --sweep[=SPEC] judge many configurations: a line of JSON for each\n"
 	       "  --space SPEC          values to try by key or block: a JSON object, or a .json file\n"
 	       "  --sample N, --seed S  N configurations, spread evenly over all\n"
-	       "  --table, --top N      the N (20) fastest, and why how many are refused\n"
-	       "  -j N                  threads of a sweep; absent: one for each processor\n"
+	       "  --table, --top N      the N (20) fastest, and why how many are refused; -j N: threads\n"
 	       "\n"
 	       "  --explain             each decision and why, on standard error\n"
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
@@ -575,6 +589,8 @@ static void check_sweep(Parser *p) {
 	const Options *o = p->options;
 	bool texts = o->emit_given || o->passes_given || o->rewrites_given || o->print_before.count ||
 	             o->print_after.count || o->print_after_all || o->explain || o->adapt || o->verify_each;
+	if (o->action == ACTION_SWEEP && o->debug_prints.count)
+		fail(p, "a sweep runs no kernels: leave out --debug-print");
 	if (o->mesh && o->backwards.count)
 		fail(p, "a forward and its --backward cannot be split over a --mesh");
 	if (o->blocks && !o->mesh)

@@ -45,6 +45,8 @@ typedef struct CompileOptions {
 	bool explain;           /* remarks are wanted */
 	bool keep_read;         /* and the graph as it was read */
 	ShardRequest shard;     /* a mesh that the kernel is split over; its mesh NULL: none */
+	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print; NAME:all */
+	uint32_t debug_print_count;
 	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
 	const char *found;      /* JSON that EMIT_HTML shows in sections of its own; NULL */
 } CompileOptions;
@@ -84,6 +86,7 @@ typedef struct Compilation {
 	double bar;           /* cycles: of what takes more nobody asks how many; 0: of all */
 	int64_t left;         /* of MOST_LOWERINGS */
 	bool refused;         /* every way that stood to choose was */
+	DebugPrints *debug_prints; /* what the options name; NULL: nothing */
 } Compilation;
 
 /* Starts on a loaded Module, which the compilation changes from now on. */
@@ -110,6 +113,10 @@ bool emit_needs_plan(Emit emit);
 bool compile_emit(Compilation *c, Emit emit, Text *out);
 /* What the plan becomes, with a name for all that has one. NULL after diagnostics. */
 KProgram *compile_kernels(Compilation *c);
+/* debug_print.c: gives the Module what its kernels are to print; false after a diagnostic about names that no node has. */
+bool compile_debug_prints(Compilation *c);
+/* The kernels of the plan print all of it; else false after diagnostics that say what they could. */
+bool compile_debug_printed(const Compilation *c);
 /* estimate.c: adds what the kernels, as they are built, are thought to need and to take. */
 void compile_estimate(const Program *g, KProgram *out);
 /* variants.c: a size and the values that it is to have. */
