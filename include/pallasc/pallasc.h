@@ -123,12 +123,14 @@ typedef struct pallasc_options {
 	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print while they run
 	                                    (docs/jax.md); NAME:all prints whole tiles; or NULL */
 	size_t debug_print_count;
+	int named_scopes; /* not 0: in the source the statements of each line of the graph's source stand in a
+	                     jax.named_scope of its name */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
 	{                                                                                                              \
 		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
-			NULL, NULL, NULL, 0, NULL, NULL, NULL, 0                                                       \
+			NULL, NULL, NULL, 0, NULL, NULL, NULL, 0, 0                                                    \
 	}
 
 /* The library's version, such as "0.1.0". Static text. */

@@ -62,6 +62,7 @@ class _Options(ctypes.Structure):
         ("shard", ctypes.c_char_p),
         ("debug_prints", ctypes.POINTER(ctypes.c_char_p)),
         ("debug_print_count", ctypes.c_size_t),
+        ("named_scopes", ctypes.c_int),
     )
 
 
@@ -154,6 +155,7 @@ class Graph:
         mesh=None,
         shard=None,
         debug_print=(),
+        named_scopes=False,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -173,6 +175,7 @@ class Graph:
           mesh: "data=2,model=4", a mesh that the kernel is split over; None: none.
           shard: "tile_m=data", what its axes cut; None: chosen.
           debug_print: names of nodes whose values kernels print while they run; NAME:all whole.
+          named_scopes: the statements of each source line stand in a scope of its name.
         """
         items, named, printed = _strings(sets), _strings(sizes), _strings(debug_print)
         options = _Options(
@@ -193,6 +196,7 @@ class Graph:
             shard=_no_nul(shard, "shard"),
             debug_prints=ctypes.cast(printed, ctypes.POINTER(ctypes.c_char_p)),
             debug_print_count=len(debug_print),
+            named_scopes=named_scopes,
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -384,6 +388,7 @@ def compile(
     mesh=None,
     shard=None,
     debug_print=(),
+    named_scopes=False,
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -407,6 +412,8 @@ def compile(
         Those that it does not name are chosen.
       debug_print: names of nodes whose values the kernel prints while it runs (docs/jax.md):
         "m_new" what a tile is like, "m_new:all" all of it.
+      named_scopes: the kernel's statements of each line of the graph's source stand in a
+        `jax.named_scope` of its name, which profiles show (docs/jax.md).
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -430,6 +437,7 @@ def compile(
         mesh=",".join(f"{axis}={devices}" for axis, devices in mesh.items()) if mesh else None,
         shard=shard_text(shard),
         debug_print=[debug_print] if isinstance(debug_print, str) else list(debug_print),
+        named_scopes=named_scopes,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

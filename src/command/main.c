@@ -241,6 +241,7 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 		.explain = o->explain || o->emit == EMIT_HTML,
 		.keep_read = o->emit == EMIT_HTML || o->emit == EMIT_DOT,
 		.shard = {o->mesh, o->blocks},
+		.named_scopes = o->named_scopes,
 		.debug_prints = o->debug_prints.at,
 		.debug_print_count = o->debug_prints.count,
 		.adapt = o->adapt,

@@ -401,6 +401,7 @@ FLAG(set_print_after_all, p->options->print_after_all = true)
 FLAG(set_verify_each, p->options->verify_each = true)
 FLAG(set_table, (for_sweep(p, name), p->options->table = true))
 FLAG(set_adapt, p->options->adapt = true)
+FLAG(set_named_scopes, p->options->named_scopes = true)
 FLAG(set_explain, p->options->explain = true)
 FLAG(set_verbose, p->options->verbose = true)
 #undef FLAG
@@ -427,6 +428,7 @@ static const Option table[] = {
 	{"--mesh", A_VALUE, set_mesh},
 	{"--shard", A_VALUE, add_shard},
 	{"--debug-print", A_VALUE, add_debug_prints},
+	{"--named-scopes", NO_VALUE, set_named_scopes},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -487,7 +489,7 @@ const char *options_help(void) {
 	       "  --sizes NAME=A,B,...  one module for several, by its arguments' shapes; combinations\n"
 	       "  --adapt               if it is refused, the nearest that is accepted; notes say why\n"
 	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts\n"
-	       "  --debug-print NODE    values that it prints while it runs; NODE:all whole tiles\n"
+	       "  --debug-print NODE    print its values as it runs; --named-scopes: lines in profiles\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"

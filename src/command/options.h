@@ -40,7 +40,7 @@ typedef struct Options {
 	const char *pair_only; /* the first option that only a pair takes; NULL */
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
-	bool verify_each, explain, verbose, adapt;
+	bool verify_each, explain, verbose, adapt, named_scopes;
 	int64_t vmem_bytes;    /* no more of the chip's VMEM than so much; 0: all of it */
 	double vmem_margin;    /* percent of it that estimates must leave free */
 	const char *space;     /* the values to try: a JSON object, or the path of one; NULL */

@@ -145,6 +145,7 @@ KProgram *compile_kernels(Compilation *c) {
 	if (!kernels_rewrite(p, o->rewrites, o->rewrite_count, o->verify_kernels ? c->diag : NULL))
 		return NULL;
 	kernels_name(p);
+	p->named_scopes = o->named_scopes;
 	return c->kernels = p;
 }
 

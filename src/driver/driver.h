@@ -47,6 +47,7 @@ typedef struct CompileOptions {
 	ShardRequest shard;     /* a mesh that the kernel is split over; its mesh NULL: none */
 	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print; NAME:all */
 	uint32_t debug_print_count;
+	bool named_scopes;      /* Python has a scope of its name for each source line */
 	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
 	const char *found;      /* JSON that EMIT_HTML shows in sections of its own; NULL */
 } CompileOptions;

@@ -270,7 +270,7 @@ static bool choose_rewrites(Job *job, CompileOptions *options) {
 
 /* Each text is made of a program of its own: printing gives names. */
 static pallasc_status compile_kernel(Job *job, const Target *target) {
-	CompileOptions options = {.target = target};
+	CompileOptions options = {.target = target, .named_scopes = job->options->named_scopes != 0};
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
@@ -386,6 +386,7 @@ static pallasc_status compile(Job *job) {
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .shard = {o->mesh, o->shard},
+	                          .named_scopes = o->named_scopes != 0,
 	                          .debug_prints = o->debug_prints,
 	                          .debug_print_count = (uint32_t)o->debug_print_count,
 	                          .adapt = o->adapt != 0,
