@@ -27,11 +27,11 @@ typedef struct Options {
 	bool target_given;
 	VEC(const char *) configs;
 	VEC(const char *) sets;
-	const char *mesh, *blocks;  /* --mesh, --shard; NULL */
+	const char *mesh, *blocks;      /* --mesh, --shard; NULL */
 	VEC(const char *) debug_prints; /* names of nodes; NAME:all */
-	VEC(const char *) sizes;    /* NAME=VALUE, as size_choice_read() takes them */
-	VEC(SizeValues) size_lists; /* one module of all combinations; none: of the sizes that there are */
-	VEC(const char *) passes;   /* names; --passes= gives none and `passes_given` */
+	VEC(const char *) sizes;        /* NAME=VALUE, as size_choice_read() takes them */
+	VEC(SizeValues) size_lists;     /* one module of all combinations; none: of the sizes that there are */
+	VEC(const char *) passes;       /* names; --passes= gives none and `passes_given` */
 	bool passes_given;
 	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
 	bool rewrites_given;
