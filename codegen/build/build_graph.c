@@ -63,6 +63,9 @@ void build_node(Builder *b, NodeId n) {
 }
 
 void build_graph(Builder *b, GraphId g) {
-	for (NodeId n = graph_first(b->m, g); n != NONE; n = node_get(b->m, n)->next)
+	for (NodeId n = graph_first(b->m, g); n != NONE; n = node_get(b->m, n)->next) {
 		build_node(b, n);
+		if (is_printed(b, n))
+			build_debug_print(b, n);
+	}
 }

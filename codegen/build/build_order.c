@@ -34,7 +34,7 @@ static bool is_position(const Builder *b, NodeId n) {
 static bool can_sink(const Builder *b, NodeId n) {
 	const Value *values = b->plan->values;
 	Lowering how = op_lowering(node_get(b->m, n)->op);
-	if (values[n].same_as != NONE || values[n].folded || is_position(b, n))
+	if (values[n].same_as != NONE || values[n].folded || is_position(b, n) || is_printed(b, n))
 		return false;
 	NodeId user = only_user(b, n);
 	if (user == NONE || node_get(b->m, user)->graph != node_get(b->m, n)->graph ||

@@ -171,4 +171,8 @@ void build_graph(Builder *b, GraphId g);
 /* build_loop.c */
 void build_loop(Builder *b, NodeId call);
 
+/* build_debug.c: the value of node n is to be printed; prints it, behind the point of the grid and of the loops. */
+bool is_printed(const Builder *b, NodeId n);
+void build_debug_print(Builder *b, NodeId n);
+
 #endif

@@ -246,6 +246,7 @@ static Work work_of(const Core *c, StmtId stmt) {
 	case K_BITCAST:
 	case K_YIELD:
 	case K_RETURN:
+	case K_DEBUG_PRINT:
 	case K_REVERSE:
 	case K_CHOOSE: break;
 	case K_BROADCAST:

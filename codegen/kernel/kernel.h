@@ -316,6 +316,7 @@ typedef struct KStmt {
 		KLoop *loop;
 		KFor *each;
 		KPipeline *pipeline;
+		const char *text; /* DEBUG_PRINT: what stands before the values */
 	};
 	const char *name,
 		*var;         /* WHEN, PIPELINE, a STORE of a part: what its function would like to be called, and is */
@@ -445,6 +446,7 @@ typedef struct KProgram {
 	KParts estimate;                 /* cycles, seconds, and cycles by part, of all kernels; none: nobody knows */
 	const struct Sharding *sharding; /* it is one device's part of a mesh; NULL */
 	const Source *source;            /* that it was read from; NULL */
+	bool named_scopes;               /* in Python the statements of each source line stand in a scope of its name */
 } KProgram;
 
 /* ---- kernel.c: making and changing it ---------------------------------------------------------------------------- */

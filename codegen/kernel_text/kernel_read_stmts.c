@@ -331,6 +331,22 @@ static void read_if(KReader *r, Draft *d) {
 	draft_body(r, d, NULL, NULL);
 }
 
+/* A text stands before the values. */
+static void read_debug_print(KReader *r, Draft *d) {
+	const char *text = r->token.text;
+	if (r->token.kind != TOKEN_STRING) {
+		kread_expected(r, "a text in quotes");
+		return;
+	}
+	kread_token(r);
+	kread_expect(r, ",");
+	kread_args(r, &d->args);
+	read_attributes(r, d);
+	draft_make(r, d);
+	if (!r->failed)
+		kernel_stmt(r->k, d->stmt)->text = text;
+}
+
 static void read_plain(KReader *r, Draft *d) {
 	if (d->op == K_LAUNCH && kread_is(r, "kernel") && kread_next_is(r, "=")) {
 		read_attributes(r, d);
@@ -369,6 +385,7 @@ static void read_stmt(KReader *r, RegionId region) {
 	case K_FOR: kread_for(r, &d); break;
 	case K_LOOP: kread_loop(r, &d); break;
 	case K_PIPELINE: kread_pipeline(r, &d); break;
+	case K_DEBUG_PRINT: read_debug_print(r, &d); break;
 	default: read_plain(r, &d); break;
 	}
 	add_results(r, &d);

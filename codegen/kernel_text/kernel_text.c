@@ -472,6 +472,10 @@ static void put_plain(KTextOut *t, StmtId id) {
 		ktext_args(t, id, 0);
 	} else {
 		text_put(t->out, s->arg_count ? " " : "");
+		if (s->op == K_DEBUG_PRINT) {
+			text_put_json(t->out, s->text);
+			text_put(t->out, ", ");
+		}
 		ktext_args(t, id, 0);
 		ktext_attributes(t, id);
 	}

@@ -175,8 +175,26 @@ static bool kverify_of_copy(Verifier *v) {
 	return true;
 }
 
+/* Of what a TPU prints: a tile of words or a scalar, then ints. */
+static bool kverify_debug_print(Verifier *v) {
+	const KStmt *s = kernel_stmt(v->k, v->stmt);
+	if (s->arg_count == 0 || s->result_count)
+		return kverify_error(v, "kernel-arguments", NULL, "it prints one value, and gives none");
+	const KValue *x = value_of(v, arg_at(v, 0));
+	bool word = x && (x->dtype == DTYPE_F32 || x->dtype == DTYPE_I32) &&
+	            (x->type == KTYPE_TILE || x->type == KTYPE_SCALAR || x->type == KTYPE_INT);
+	if (!word && arg_at(v, 0)->kind != KARG_INT && arg_at(v, 0)->kind != KARG_INTEGER)
+		return kverify_error(v, "kernel-type", "convert it to float32 or int32 first",
+		                     "argument 0 must be an int, or of float32 or int32");
+	for (uint32_t i = 1; i < s->arg_count; i++)
+		if (!count_at(v, i))
+			return false;
+	return true;
+}
+
 static bool kverify_async(Verifier *v, uint16_t op) {
 	switch (op) {
+	case K_DEBUG_PRINT: return kverify_debug_print(v);
 	case K_COPY:
 	case K_REMOTE_COPY: return kverify_copy(v, op == K_REMOTE_COPY);
 	case K_GATHER_COPY: return kverify_gather_copy(v);

@@ -270,6 +270,8 @@ static bool fuses(const Maker *w) {
 }
 
 static bool strips_at(Maker *w) {
+	if (w->p->m->debug_prints)
+		return refuse(w, NONE, "values are printed while it runs");
 	if (!find_spanning(w))
 		return false;
 	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)

@@ -396,6 +396,30 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    \"\"\"take(index) with a static index, one of count.\"\"\"\n"
 	 "    branches = [functools.partial(take, part) for part in range(count)]\n"
 	 "    return jax.lax.switch(index, branches)\n"},
+	{"_debug_print", NULL,
+	 "def _debug_print(text, x, *point):\n"
+	 "    \"\"\"Prints where it is and x, or what of a tile is finite and how many NaN it has.\"\"\"\n"
+	 "    x = jnp.asarray(x)\n"
+	 "    if x.ndim == 0:\n"
+	 "        pl.debug_print(f\"{text} value:\", *point, x)\n"
+	 "        return\n"
+	 "    first = x[(0,) * x.ndim]\n"
+	 "    if x.dtype != jnp.float32:\n"
+	 "        pl.debug_print(f\"{text} min max first:\", *point, jnp.min(x), jnp.max(x), first)\n"
+	 "        return\n"
+	 "    nan = jnp.isnan(x)\n"
+	 "    least = jnp.min(jnp.where(nan, jnp.inf, x))\n"
+	 "    most = jnp.max(jnp.where(nan, -jnp.inf, x))\n"
+	 "    count = jnp.sum(jnp.where(nan, 1.0, 0.0)).astype(jnp.int32)\n"
+	 "    pl.debug_print(f\"{text} min max nan first:\", *point, least, most, count, first)\n"},
+	{"_debug_print_all", NULL,
+	 "def _debug_print_all(text, x, *point):\n"
+	 "    \"\"\"Prints where it is, and then all of x.\"\"\"\n"
+	 "    if jnp.ndim(x) == 0:\n"
+	 "        pl.debug_print(f\"{text} value:\", *point, x)\n"
+	 "        return\n"
+	 "    pl.debug_print(f\"{text}:\", *point)\n"
+	 "    pl.debug_print(\"{}\", x)\n"},
 	{"_to_row", NULL,
 	 "def _to_row(x):\n"
 	 "    \"\"\"A column [..., m, 1] as a row [..., 1, m].\"\"\"\n"

@@ -401,6 +401,19 @@ static void print_push(Printer *pr, StmtId s) {
 	py_close(&pr->w);
 }
 
+/* `_debug_print("m_new tile_m j", m_new, tile_m, j)`. */
+static void print_debug(Printer *pr, StmtId s) {
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	Text *out = py_open(&pr->w);
+	text_put(out, helper_named(pr, stmt->ints[0] ? "_debug_print_all" : "_debug_print"));
+	text_put(out, "(");
+	py_put_string(out, stmt->text);
+	text_put(out, ", ");
+	put_args(pr, out, s, 0);
+	text_put(out, ")");
+	py_close(&pr->w);
+}
+
 static void print_stmt(Printer *pr, StmtId s) {
 	switch (kernel_stmt(pr->k, s)->op) {
 	case K_STORE: print_store(pr, s); break;
@@ -416,6 +429,7 @@ static void print_stmt(Printer *pr, StmtId s) {
 	case K_PIPELINE: print_pipeline(pr, s); break;
 	case K_PUSH: print_push(pr, s); break;
 	case K_POP: print_results(pr, s); break;
+	case K_DEBUG_PRINT: print_debug(pr, s); break;
 	case K_START:
 	case K_WAIT:
 	case K_WAIT_SEND:
@@ -429,11 +443,73 @@ static void print_stmt(Printer *pr, StmtId s) {
 	}
 }
 
-void print_region(Printer *pr, RegionId r) {
-	size_t before = pr->w.out->length;
-	for (StmtId s = region_first(pr->k, r); s != NONE; s = kernel_stmt(pr->k, s)->next)
+/* ---- scopes: --named-scopes ------------------------------------------------------------------------------------- */
+
+/* What Python calls what a statement makes or stores to; NULL: it is no line of its own. */
+static const char *made_name(Printer *pr, StmtId s) {
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	if (pr->printed[s])
+		return NULL;
+	if (stmt->op == K_STORE)
+		return pr->k->buffers.at[pr->k->refs.at[kernel_arg(pr->k, s, 0)->ref].buffer].var;
+	bool assigns = kernel_op_kind(stmt->op) == KIND_PURE || stmt->op == K_LOAD;
+	return assigns && stmt->result != NONE ? value_text(pr, stmt->result) : NULL;
+}
+
+static bool same_line(const Location *a, const Location *b) {
+	return a == b || (a && b && a->line == b->line && a->file == b->file);
+}
+
+/* `with jax.named_scope("attention.py:40 m_new"):`, after what the source line gives in the end. */
+static void open_scope(Printer *pr, StmtId s) {
+	const Location *from = kernel_stmt(pr->k, s)->from;
+	const char *name = NULL, *file = from->file ? from->file : "line";
+	for (; s != NONE; s = kernel_stmt(pr->k, s)->next) {
+		const char *made = made_name(pr, s);
+		if (made && !same_line(from, kernel_stmt(pr->k, s)->from))
+			break;
+		name = made ? made : name;
+	}
+	const char *slash = strrchr(file, '/');
+	Text *out = py_open(&pr->w);
+	text_put(out, "with jax.named_scope(");
+	py_put_string(out, arena_printf(pr->a, "%s%c%lld %s", slash ? slash + 1 : file, from->file ? ':' : ' ',
+	                                (long long)from->line, name));
+	text_put(out, "):");
+	py_close(&pr->w);
+	pr->w.indent++;
+}
+
+/* The statements of a region; those of one source line that stand together in a scope of its name. */
+static void print_in_scopes(Printer *pr, RegionId r) {
+	const Location *open = NULL;
+	for (StmtId s = region_first(pr->k, r); s != NONE; s = kernel_stmt(pr->k, s)->next) {
+		const Location *from = kernel_stmt(pr->k, s)->from;
+		bool line = made_name(pr, s) && from && from->line;
+		bool silent = !made_name(pr, s) && kernel_op_kind(kernel_stmt(pr->k, s)->op) == KIND_PURE &&
+		              !(kernel_stmt(pr->k, s)->flags & KSTMT_SAID);
+		if (open && !silent && !(line && same_line(open, from))) {
+			pr->w.indent--;
+			open = NULL;
+		}
+		if (line && !open) {
+			open_scope(pr, s);
+			open = from;
+		}
 		if (!pr->printed[s])
 			print_stmt(pr, s);
+	}
+	pr->w.indent -= open != NULL;
+}
+
+void print_region(Printer *pr, RegionId r) {
+	size_t before = pr->w.out->length;
+	if (pr->program->named_scopes && pr->k != pr->program->host)
+		print_in_scopes(pr, r);
+	else
+		for (StmtId s = region_first(pr->k, r); s != NONE; s = kernel_stmt(pr->k, s)->next)
+			if (!pr->printed[s])
+				print_stmt(pr, s);
 	if (pr->w.out->length == before)
 		py_line(&pr->w, "pass");
 }

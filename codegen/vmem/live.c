@@ -36,6 +36,7 @@ Part part_of_op(uint16_t op) {
 	case K_SCALAR:
 	case K_INT:
 	case K_PROGRAM_ID:
+	case K_DEBUG_PRINT:
 	case K_YIELD: return PART_NOTHING;
 	case K_CONCATENATE:
 	case K_STACK:

@@ -122,13 +122,18 @@ typedef struct pallasc_options {
 	const char *shard;   /* "tile_m=data,tile_n=model": what is cut along its axes; NULL: chosen */
 	const char *gather;  /* "x=model": inputs whose parts travel round a ring of an axis's devices; or NULL */
 	const char *scatter; /* "out=model": outputs, sums over an axis, that are left in parts along it; or NULL */
-	const char *ring; /* "wrapper", "kernel" or "auto": what moves them (docs/sharding.md); NULL: the wrapper */
+	const char *ring;    /* "wrapper", "kernel" or "auto": what moves them (docs/sharding.md); NULL: the wrapper */
+	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print while they run
+	                                    (docs/jax.md); NAME:all prints whole tiles; or NULL */
+	size_t debug_print_count;
+	int named_scopes; /* not 0: in the source the statements of each line of the graph's source stand in a
+	                     jax.named_scope of its name */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
 	{                                                                                                              \
 		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
-			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                                                    \
+			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0                                  \
 	}
 
 /* The library's version, such as "0.1.0". Static text. */

@@ -63,6 +63,9 @@ class _Options(ctypes.Structure):
         ("gather", ctypes.c_char_p),
         ("scatter", ctypes.c_char_p),
         ("ring", ctypes.c_char_p),
+        ("debug_prints", ctypes.POINTER(ctypes.c_char_p)),
+        ("debug_print_count", ctypes.c_size_t),
+        ("named_scopes", ctypes.c_int),
     )
 
 
@@ -157,6 +160,8 @@ class Graph:
         gather=None,
         scatter=None,
         ring=None,
+        debug_print=(),
+        named_scopes=False,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -178,8 +183,10 @@ class Graph:
           gather: "x=model", inputs whose parts travel round a ring of an axis's devices; None.
           scatter: "out=model", sums over an axis that are left in parts along it; None.
           ring: "wrapper", "kernel" or "auto", what moves them; None: the wrapper.
+          debug_print: names of nodes whose values kernels print while they run; NAME:all whole.
+          named_scopes: the statements of each source line stand in a scope of its name.
         """
-        items, named = _strings(sets), _strings(sizes)
+        items, named, printed = _strings(sets), _strings(sizes), _strings(debug_print)
         options = _Options(
             size=ctypes.sizeof(_Options),
             emit=emit,
@@ -199,6 +206,9 @@ class Graph:
             gather=_no_nul(gather, "gather"),
             scatter=_no_nul(scatter, "scatter"),
             ring=_no_nul(ring, "ring"),
+            debug_prints=ctypes.cast(printed, ctypes.POINTER(ctypes.c_char_p)),
+            debug_print_count=len(debug_print),
+            named_scopes=named_scopes,
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())
@@ -392,6 +402,8 @@ def compile(
     gather=None,
     scatter=None,
     ring=None,
+    debug_print=(),
+    named_scopes=False,
     library=None,
     emit=EMIT_SOURCE | EMIT_PLAN | EMIT_REPORT | EMIT_KERNEL,
 ):
@@ -418,6 +430,10 @@ def compile(
       scatter: {"out": "model"}: outputs, sums over an axis, of which each device gets a part.
       ring: what moves them: the "wrapper", between launches (None too), the "kernel", by copies to
         other devices, or "auto": the kernel where it can.
+      debug_print: names of nodes whose values the kernel prints while it runs (docs/jax.md):
+        "m_new" what a tile is like, "m_new:all" all of it.
+      named_scopes: the kernel's statements of each line of the graph's source stand in a
+        `jax.named_scope` of its name, which profiles show (docs/jax.md).
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 
@@ -443,6 +459,8 @@ def compile(
         gather=shard_text(gather),
         scatter=shard_text(scatter),
         ring=ring,
+        debug_print=[debug_print] if isinstance(debug_print, str) else list(debug_print),
+        named_scopes=named_scopes,
     )
     diagnostics = parse_diagnostics(answer["diagnostics"])
     if answer["status"] != OK:

@@ -241,6 +241,9 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 		.explain = o->explain || o->emit == EMIT_HTML,
 		.keep_read = o->emit == EMIT_HTML || o->emit == EMIT_DOT,
 		.shard = o->shard,
+		.named_scopes = o->named_scopes,
+		.debug_prints = o->debug_prints.at,
+		.debug_print_count = o->debug_prints.count,
 		.adapt = o->adapt,
 	};
 }
@@ -248,11 +251,12 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 /* What does nothing to kernel text. */
 static void warn_of_options(Command *c) {
 	const Options *o = &c->options;
-	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count || o->size_lists.count || o->shard.mesh)
+	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count || o->size_lists.count ||
+	    o->shard.mesh || o->debug_prints.count)
 		diag_warning(&c->diag, (Place){.source = &c->graph}, "kernel-options",
 		             "change the text, or compile the graph again",
-		             "kernel text is compiled as it stands: no configuration, no sizes, no mesh and no passes "
-		             "change it");
+		             "kernel text is compiled as it stands: no configuration, no sizes, no mesh, no passes "
+		             "and no --debug-print change it");
 }
 
 /* A kernel that is text already: verified and printed. */
@@ -296,7 +300,7 @@ static void print_remarks(const Compilation *job) {
 static bool read_part(Command *c, const Source *source, CompileOptions options, PartSource *part) {
 	*part = (PartSource){.source = source, .options = options};
 	if (source != &c->graph)
-		part->options.config_count = part->options.set_count = 0;
+		part->options.config_count = part->options.set_count = part->options.debug_print_count = 0;
 	else if (source_is_kernel(source))
 		warn_of_options(c);
 	if (source_is_kernel(source))

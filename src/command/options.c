@@ -264,6 +264,19 @@ static void add_pairs(Parser *p, const char **list, const char *value) {
 	*list = *list ? arena_printf(p->arena, "%s,%s", *list, value) : value;
 }
 
+/* NODE[:all],... */
+static void add_debug_prints(Parser *p, const char *name, const char *value) {
+	for (const char *at = value; *at || at == value;) {
+		size_t n = strcspn(at, ",");
+		if (n == 0 || (at[n] && !at[n + 1]))
+			fail(p, "%s needs names of nodes, with commas between, not '%s'", name, value);
+		vec_push(p->arena, &p->options->debug_prints, arena_printf(p->arena, "%.*s", (int)n, at));
+		at += n + 1 - (at[n] == '\0');
+		if (n == 0)
+			return;
+	}
+}
+
 static void add_shard(Parser *p, const char *name, const char *value) {
 	(void)name;
 	add_pairs(p, &p->options->shard.blocks, value);
@@ -406,6 +419,7 @@ FLAG(set_print_after_all, p->options->print_after_all = true)
 FLAG(set_verify_each, p->options->verify_each = true)
 FLAG(set_table, (for_sweep(p, name), p->options->table = true))
 FLAG(set_adapt, p->options->adapt = true)
+FLAG(set_named_scopes, p->options->named_scopes = true)
 FLAG(set_explain, p->options->explain = true)
 FLAG(set_verbose, p->options->verbose = true)
 #undef FLAG
@@ -434,6 +448,8 @@ static const Option table[] = {
 	{"--gather", A_VALUE, add_gather},
 	{"--scatter", A_VALUE, add_scatter},
 	{"--ring", A_VALUE, set_ring},
+	{"--debug-print", A_VALUE, add_debug_prints},
+	{"--named-scopes", NO_VALUE, set_named_scopes},
 	{"--adapt", NO_VALUE, set_adapt},
 	{"--vmem", A_VALUE, set_vmem},
 	{"--vmem-margin", A_VALUE, set_vmem_margin},
@@ -496,6 +512,7 @@ const char *options_help(void) {
 	       "  --mesh AXIS=N,...     split it over a mesh; --shard BLOCK=AXIS: what an axis cuts;\n"
 	       "                        parts travel: --gather INPUT=AXIS, sums: --scatter OUTPUT=AXIS,\n"
 	       "                        moved by the wrapper, or by --ring=kernel, --ring=auto\n"
+	       "  --debug-print NODE    print its values as it runs; --named-scopes: lines in profiles\n"
 	       "  --vmem SIZE           a budget of VMEM, such as 32MiB, less than the chip has\n"
 	       "  --vmem-margin PERCENT of it that an estimate must leave free; -3: it may be over by\n"
 	       "  --backward BWD.json   one module of both, which jax.grad differentiates; repeatable\n"
@@ -513,8 +530,7 @@ const char *options_help(void) {
 	       "  sweep, --sweep[=SPEC] judge many configurations: a line of JSON for each\n"
 	       "  --space SPEC          values to try by key or block: a JSON object, or a .json file\n"
 	       "  --sample N, --seed S  N configurations, spread evenly over all\n"
-	       "  --table, --top N      the N (20) fastest, and why how many are refused\n"
-	       "  -j N                  threads of a sweep; absent: one for each processor\n"
+	       "  --table, --top N      the N (20) fastest, and why how many are refused; -j N: threads\n"
 	       "\n"
 	       "  --explain             each decision and why, on standard error\n"
 	       "  --diagnostics=FORMAT  text (default) or json, one object per line\n"
@@ -597,6 +613,8 @@ static void check_sweep(Parser *p) {
 	const Options *o = p->options;
 	bool texts = o->emit_given || o->passes_given || o->rewrites_given || o->print_before.count ||
 	             o->print_after.count || o->print_after_all || o->explain || o->adapt || o->verify_each;
+	if (o->action == ACTION_SWEEP && o->debug_prints.count)
+		fail(p, "a sweep runs no kernels: leave out --debug-print");
 	if (o->shard.mesh && o->backwards.count)
 		fail(p, "a forward and its --backward cannot be split over a --mesh");
 	if ((o->shard.blocks || o->shard.gather || o->shard.scatter) && !o->shard.mesh)

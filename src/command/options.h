@@ -27,10 +27,11 @@ typedef struct Options {
 	bool target_given;
 	VEC(const char *) configs;
 	VEC(const char *) sets;
-	ShardRequest shard;         /* --mesh, --shard, --gather, --scatter */
-	VEC(const char *) sizes;    /* NAME=VALUE, as size_choice_read() takes them */
-	VEC(SizeValues) size_lists; /* one module of all combinations; none: of the sizes that there are */
-	VEC(const char *) passes;   /* names; --passes= gives none and `passes_given` */
+	ShardRequest shard;             /* --mesh, --shard, --gather, --scatter */
+	VEC(const char *) debug_prints; /* names of nodes; NAME:all */
+	VEC(const char *) sizes;        /* NAME=VALUE, as size_choice_read() takes them */
+	VEC(SizeValues) size_lists;     /* one module of all combinations; none: of the sizes that there are */
+	VEC(const char *) passes;       /* names; --passes= gives none and `passes_given` */
 	bool passes_given;
 	VEC(const char *) rewrites; /* names; --rewrites= gives none and `rewrites_given` */
 	bool rewrites_given;
@@ -39,7 +40,7 @@ typedef struct Options {
 	const char *pair_only; /* the first option that only a pair takes; NULL */
 	VEC(const Pass *) print_before, print_after;
 	bool print_after_all;
-	bool verify_each, explain, verbose, adapt;
+	bool verify_each, explain, verbose, adapt, named_scopes;
 	int64_t vmem_bytes;    /* no more of the chip's VMEM than so much; 0: all of it */
 	double vmem_margin;    /* percent of it that estimates must leave free */
 	const char *space;     /* the values to try: a JSON object, or the path of one; NULL */

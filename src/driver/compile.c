@@ -70,9 +70,10 @@ static bool shard(Compilation *c) {
 
 bool compile_module(Compilation *c) {
 	bool typed = c->module->typing != TYPING_UNKNOWN || module_verify_symbols(c->module, c->diag);
-	if (!compile_read_configuration(c->options, c->module, c->diag) || !typed || !shard(c))
+	if (!compile_read_configuration(c->options, c->module, c->diag) || !typed || !shard(c) ||
+	    !compile_debug_prints(c))
 		return false;
-	if (c->options->keep_read)
+	if (c->options->keep_read || c->debug_prints)
 		c->read = module_clone(c->module, c->arena);
 	if (c->options->adapt)
 		compile_adapt(c);
@@ -101,7 +102,7 @@ bool emit_needs_plan(Emit emit) { return emit != EMIT_JSON && emit != EMIT_DOT; 
 
 bool compile_plan(Compilation *c) {
 	if (c->program || c->known)
-		return true;
+		return compile_debug_printed(c);
 	if (!compute_facts(&c->context) || !module_check_annotations(c->module, c->diag))
 		return false;
 	c->left -= c->whole_rows ? LEFT_TO_SAY : 0;
@@ -109,7 +110,7 @@ bool compile_plan(Compilation *c) {
 	c->left += c->whole_rows ? LEFT_TO_SAY : 0;
 	if (!c->program)
 		compile_say_what_fits(c);
-	return c->program != NULL;
+	return c->program && compile_debug_printed(c);
 }
 
 /* Of what its bound alone puts past the bar, the bound. */
@@ -149,6 +150,7 @@ KProgram *compile_kernels(Compilation *c) {
 	if (!ring_answered(c, p))
 		return NULL;
 	kernels_name(p);
+	p->named_scopes = o->named_scopes;
 	return c->kernels = p;
 }
 

@@ -67,6 +67,7 @@ KProgram *compile_kernel_program(Arena *a, Diag *d, const Source *source, const 
 		return NULL;
 	if (options && options->target)
 		p->target = options->target->name;
+	p->named_scopes = options && options->named_scopes;
 	if (emit == EMIT_PYTHON)
 		program_give_variables(p);
 	kernels_name(p);

@@ -40,13 +40,16 @@ typedef struct CompileOptions {
 	const char *const
 		*rewrites; /* `rewrite_count` names of those to run on kernels, in their own order; NULL: all */
 	uint32_t rewrite_count;
-	bool verify_kernels;    /* as built, and after each rewrite */
-	const PassHooks *hooks; /* may be NULL */
-	bool explain;           /* remarks are wanted */
-	bool keep_read;         /* and the graph as it was read */
-	ShardRequest shard;     /* a mesh that the kernel is split over; its mesh NULL: none */
-	bool adapt;             /* the nearest configuration that is accepted, where the one given is refused */
-	const char *found;      /* JSON that EMIT_HTML shows in sections of its own; NULL */
+	bool verify_kernels;             /* as built, and after each rewrite */
+	const PassHooks *hooks;          /* may be NULL */
+	bool explain;                    /* remarks are wanted */
+	bool keep_read;                  /* and the graph as it was read */
+	ShardRequest shard;              /* a mesh that the kernel is split over; its mesh NULL: none */
+	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print; NAME:all */
+	uint32_t debug_print_count;
+	bool named_scopes; /* Python has a scope of its name for each source line */
+	bool adapt;        /* the nearest configuration that is accepted, where the one given is refused */
+	const char *found; /* JSON that EMIT_HTML shows in sections of its own; NULL */
 } CompileOptions;
 
 /* What a configuration comes to, without its texts. */
@@ -84,6 +87,7 @@ typedef struct Compilation {
 	double bar;           /* cycles: of what takes more nobody asks how many; 0: of all */
 	int64_t left;         /* of MOST_LOWERINGS */
 	bool refused;         /* every way that stood to choose was */
+	DebugPrints *debug_prints; /* what the options name; NULL: nothing */
 } Compilation;
 
 /* Starts on a loaded Module, which the compilation changes from now on. */
@@ -116,6 +120,11 @@ void compile_choose_ring(Compilation *c, ShardRequest *asked);
 void ring_ask(const KProgram *p);
 /* Whether it became that, if it was to. False after a diagnostic. */
 bool ring_answered(const Compilation *c, const KProgram *p);
+/* debug_print.c: gives the Module what its kernels are to print; false after a diagnostic about names that no node has.
+ */
+bool compile_debug_prints(Compilation *c);
+/* The kernels of the plan print all of it; else false after diagnostics that say what they could. */
+bool compile_debug_printed(const Compilation *c);
 /* estimate.c: adds what the kernels, as they are built, are thought to need and to take. */
 void compile_estimate(const Program *g, KProgram *out);
 /* variants.c: a size and the values that it is to have. */

@@ -270,14 +270,14 @@ static bool choose_rewrites(Job *job, CompileOptions *options) {
 
 /* Each text is made of a program of its own: printing gives names. */
 static pallasc_status compile_kernel(Job *job, const Target *target) {
-	CompileOptions options = {.target = target};
+	CompileOptions options = {.target = target, .named_scopes = job->options->named_scopes != 0};
 	if (!choose_rewrites(job, &options))
 		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
 	bool ok = true;
-	if (job->options->size_count || job->options->mesh)
+	if (job->options->size_count || job->options->mesh || job->options->debug_print_count)
 		diag_warning(&job->diag, (Place){.source = source}, "kernel-options", "compile the graph again",
-		             "kernel text is compiled as it stands: no sizes and no mesh change it");
+		             "kernel text is compiled as it stands: no sizes, no mesh and no debug_print change it");
 	if (job->options->emit & PALLASC_EMIT_SOURCE)
 		ok = compile_kernel_text(job->arena, &job->diag, source, &options, EMIT_PYTHON,
 		                         &job->text[TEXT_SOURCE]);
@@ -347,6 +347,7 @@ static pallasc_status compile_with_backwards(Job *job, Module *module, const Com
 		own.configs = config;
 		own.config_count = text != NULL;
 		own.set_count = 0;
+		own.debug_print_count = 0;
 		const pallasc_graph *graph = pairing.backwards[i];
 		backwards[i] =
 			(PartSource){.source = &graph->source, .module = module_asked(job, graph), .options = own};
@@ -390,6 +391,9 @@ static pallasc_status compile(Job *job) {
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .shard = {o->mesh, o->shard, o->gather, o->scatter, way},
+	                          .named_scopes = o->named_scopes != 0,
+	                          .debug_prints = o->debug_prints,
+	                          .debug_print_count = (uint32_t)o->debug_print_count,
 	                          .adapt = o->adapt != 0,
 	                          .found = o->found};
 	if (!choose_rewrites(job, &options))

@@ -404,6 +404,7 @@ typedef struct Module {
 	const struct Sharding *sharding; /* it is one device's part of a mesh (src/shard/shard.h); NULL */
 	bool is_part;                    /* module_of_root() made it, of a document of several roots */
 	bool explain;                    /* remarks on its plans are wanted */
+	const struct DebugPrints *debug_prints; /* what its kernels print while they run; NULL: nothing */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */
 	LoopFact *loop_facts;             /* by GraphId; NULL until loop_types ran */
@@ -420,6 +421,15 @@ typedef struct Module {
 	bool has_given_limits;
 	LoopFact *given_loop_facts; /* by GraphId, `legal` is LOOP_FACT_ABSENT where the document has none */
 } Module;
+
+/* The kernel prints the values of the nodes of that name, in all graphs. */
+typedef struct DebugPrint {
+	const char *name;
+	bool whole; /* of a tile every element, not only its extremes, how many are NaN and the first */
+} DebugPrint;
+typedef struct DebugPrints {
+	VEC(DebugPrint) list;
+} DebugPrints;
 
 #define SYMBOL_TUNABLE 0x80000000u
 #define SYMBOL_SIZE 0x40000000u

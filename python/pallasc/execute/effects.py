@@ -1,5 +1,7 @@
 """Statements that read or write memory, copies and semaphores."""
 
+import numpy as np
+
 from .copies import Copy, send, wait_recv, wait_send
 from .errors import ExecuteError
 from .memory import place
@@ -171,7 +173,35 @@ def _barrier(code, stmt, scope):
     return lambda e: keep(e, (e[DEVICE].barrier,))
 
 
+# ---- told while it runs --------------------------------------------------------------------------
+
+
+def _debug_print(code, stmt, scope):
+    """What the printed module's _debug_print and _debug_print_all print, in one line."""
+    (_, get), *point = (code.value(arg, scope) for arg in stmt.args)
+    whole = stmt.attributes["whole"]
+
+    def run(e):
+        at = [int(number(e)) for _, number in point]
+        print(*_told(stmt.detail, np.asarray(get(e)), at, whole))
+
+    return run
+
+
+def _told(text, x, at, whole):
+    if x.ndim == 0:
+        return f"{text} value:", *at, x
+    if whole:
+        return f"{text}:", *at, x
+    if x.dtype != np.float32:
+        return f"{text} min max first:", *at, x.min(), x.max(), x.flat[0]
+    known = np.isnan(x)
+    least, most = x.min(where=~known, initial=np.inf), x.max(where=~known, initial=-np.inf)
+    return f"{text} min max nan first:", *at, least, most, int(known.sum()), x.flat[0]
+
+
 STATEMENTS = {
+    "debug_print": _debug_print,
     "load": _load,
     "store": _store,
     "copy": _copy,

@@ -54,6 +54,12 @@ def _plain(lines, line, stmt):
     _end(line, stmt)
 
 
+def _debug_print(lines, line, stmt):
+    stmt.detail = line.string()
+    line.expect(",")
+    _plain(lines, line, stmt)
+
+
 def _def(lines, line, stmt):
     name = line.name()
     parameters = line.items("(", lambda: _parameter(line), ")")
@@ -290,6 +296,7 @@ def _window_word(line, window, word):
 
 
 _READERS = {
+    "debug_print": _debug_print,
     "def": _def,
     "call": _call,
     "fori": _fori,

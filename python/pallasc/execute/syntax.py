@@ -175,7 +175,7 @@ class Pipeline:
 
 @dataclass
 class Stmt:
-    """A statement. `detail` is a Function, Loop, For, Pipeline, or the name of what is called."""
+    """A statement. `detail` is a Function, Loop, For, Pipeline, what is called, or a text."""
 
     op: str
     line: int
