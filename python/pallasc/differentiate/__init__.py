@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ..binding import compile as compile_graph
+from ..binding import target_text
 from ..command import Parser, read_json, write_file
 from ..document_text import document_text
 from ..errors import UsageError
@@ -19,30 +20,31 @@ from .errors import GradError
 __all__ = ["GradError", "grad", "main"]
 
 
-def grad(document, wrt=None, residuals=()):
+def grad(document, wrt=None, residuals=(), target="v6e"):
     """The document of the backward pass of `document`, a dict of the graph format or its path.
 
     Its inputs are those of the forward that it needs, outputs of the forward that it needs, and
     `d_<output>`, the gradient of each returned output of floats. Its outputs are `d_<input>` for
     the inputs of floats, or those named in `wrt`. Outputs named in `residuals` are there for the
-    backward alone: nothing differentiates them, so they have no `d_<output>`.
+    backward alone: nothing differentiates them, so they have no `d_<output>`. What is kept and
+    what is computed again is decided by estimates for `target`, as in `pallasc.compile`.
 
     Raises GradError, which names the node that stops it, and CompileError of what is no graph.
     """
     if isinstance(document, (str, Path)):
         path = str(document)
-        return _derived(read_json(path, "graph"), wrt, residuals, False, path).backward
-    return _derived(document, wrt, residuals, False, "graph").backward
+        return _derived(read_json(path, "graph"), wrt, residuals, False, path, target).backward
+    return _derived(document, wrt, residuals, False, "graph", target).backward
 
 
 # What reading a document raises that is no valid graph.
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration)
 
 
-def _derived(document, wrt, residuals, keep, path):
+def _derived(document, wrt, residuals, keep, path, target):
     """`derive`; what is no valid graph is refused as the compiler refuses it."""
     try:
-        return derive(document, wrt, residuals, keep, path)
+        return derive(document, wrt, residuals, keep, path, target)
     except _MALFORMED as error:
         compile_graph(document if not Path(path).is_file() else path)  # says what is wrong, mostly
         text = f"{type(error).__name__}: {error}"
@@ -63,12 +65,15 @@ def main(argv=None):
     parser.add_argument("--residual", metavar="NAMES", default="", help=about)
     about = "write the forward that keeps for the backward what that would compute again for longer"
     parser.add_argument("--forward", metavar="FWD.json", help=about)
+    about = "chip that estimates are for, or a .json file; default %(default)s"
+    parser.add_argument("-t", "--target", default="v6e", metavar="T", help=about)
     about = "print to standard error what is kept in memory and what is summed how, with estimates"
     parser.add_argument("--explain", action="store_true", help=about)
     options = parser.parse_args(argv)
     document, path = _read(options.graph)
     wrt = _names(options.wrt) if options.wrt is not None else None
-    derived = _derived(document, wrt, _names(options.residual), bool(options.forward), path)
+    residuals, target = _names(options.residual), target_text(options.target)
+    derived = _derived(document, wrt, residuals, bool(options.forward), path, target)
     if options.explain:
         print("\n".join(derived.lines), file=sys.stderr)
     if options.forward:

@@ -30,14 +30,14 @@ class Derived:
     lines: list
 
 
-def derive(document, wrt=None, residuals=(), keep=False, path="graph"):
-    """The `Derived` of a document. Raises GradError."""
-    return _Derivation(document, wrt, residuals, keep, path).result()
+def derive(document, wrt=None, residuals=(), keep=False, path="graph", target="v6e"):
+    """The `Derived` of a document, decided for a chip. Raises GradError."""
+    return _Derivation(document, wrt, residuals, keep, path, target).result()
 
 
 class _Derivation:
-    def __init__(self, document, wrt, residuals, keep, path):
-        self.keep, self.document, self.path = keep, document, path
+    def __init__(self, document, wrt, residuals, keep, path, target):
+        self.keep, self.document, self.path, self.target = keep, document, path, target
         self.program = lift(document, path)
         self.builder = self.program.builder
         self.wanted = self._wanted(wrt)
@@ -110,7 +110,7 @@ class _Derivation:
         found, shifts = gradients(self.program, cotangents, set(self.wanted))
         values = normalize(self.program, [g.value for g in found], shifts)
         causal.check(self.program, values)
-        estimate = Estimate(self.program)
+        estimate = Estimate(self.program, self.target)
         keeper = Keeper(self.program, estimate, self.keep)
         targets = self._targets(found, keeper.chosen(values))
         schedule = Schedule(self.program, targets, estimate)
@@ -322,8 +322,9 @@ class _Derivation:
         return self.builder.make("tile.begin", [{"sym": symbol}], None, (), name="begin")
 
     def _explained(self, schedule):
-        lines = [f"kept {t.tensor}: {t.why}" for t in schedule.kept.values()]
-        lines += [f"summed {t.tensor}: {t.why}" for t in schedule.targets if t.why]
+        kept = schedule.kept.values()
+        lines = [f"kept {t.tensor}{t.value.line}: {t.why}" for t in kept]
+        lines += [f"summed {t.tensor}{t.value.line}: {t.why}" for t in schedule.targets if t.why]
         return lines
 
 

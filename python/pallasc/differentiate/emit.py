@@ -48,6 +48,7 @@ class _Scope:
         self.nodes, self.env, self.names = [], {}, {"output"}
         self.captured = []  # (name in the body, reference in the parent), of bodies
         self.running = []  # maxima that stand for what they are in a step, in bodies
+        self.loc = None  # the forward's line of what is being written
 
     # Names and nodes.
 
@@ -69,6 +70,8 @@ class _Scope:
             node["kwargs"] = kwargs
         if meta is not None:
             node["meta"] = meta
+        if self.loc is not None:
+            node["loc"] = self.loc
         self.nodes.append(node)
         return {"ref": name}
 
@@ -86,7 +89,9 @@ class _Scope:
     def value(self, value):
         """A reference to a value, made here or handed in."""
         if value.number not in self.env:
+            outer, self.loc = self.loc, value.loc
             self.env[value.number] = self._made(value)
+            self.loc = outer
         return self.env[value.number]
 
     def _made(self, value):
@@ -135,6 +140,7 @@ class _Scope:
     def store(self, target):
         """Stores a target's value."""
         self.emitter.touch(target.tensor)
+        self.loc = target.value.loc
         if target.loops and not self.parent:
             dims = self.emitter.ordered(target.loops)
             body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
@@ -160,6 +166,7 @@ class _Scope:
         body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
         carried, finish = [], []
         for member in members:
+            body.loc = member.loc
             _ACCUMULATE[member.target](self, body, member, carried, finish)
         self._call(body, dims, carried)
         for job in finish:

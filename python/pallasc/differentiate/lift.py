@@ -113,9 +113,11 @@ class _Lifter:
     def origin(self, graph, position):
         node = graph["nodes"][position]
         at = self.program.document["graphs"].index(graph)
+        loc = node.get("loc") or {}
+        line = f", {loc['file']}:{loc.get('line')}" if loc.get("file") else ""
         return (
             f"{self.path}: /graphs/{at}/nodes/{position}: node {node['name']!r} "
-            f"({node.get('target', node.get('op'))})"
+            f"({node.get('target', node.get('op'))}){line}"
         )
 
     def graph(self, graph, args):
@@ -129,6 +131,7 @@ class _Lifter:
             elif kind == "output":
                 return [self.argument(item, env) for item in (node.get("args") or [[]])[0]]
             else:
+                self.builder.origin, self.builder.loc = origin, node.get("loc")
                 env[node["name"]] = made = self.node(node, env, origin)
                 if graph["kind"] == "root" and isinstance(made, Value):
                     self.program.root_names[made.number] = node["name"]

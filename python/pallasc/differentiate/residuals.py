@@ -23,6 +23,7 @@ def normalize(program, roots, shifts):
 
 def _changes(program, maximum):
     builder = program.builder
+    builder.at(maximum)
     values = topological([store.value for store in program.stores])
     total = _sum_of_exponentials(builder, values, maximum)
     if total is None:

@@ -78,6 +78,7 @@ class _Reverse:
         return whole
 
     def step(self, value, gradient):
+        self.builder.at(value)
         if value.target in CONSTANT:
             return
         if value.target in MAXIMA:

@@ -41,11 +41,18 @@ class Value:
     dims: tuple = ()
     origin: str | None = None
     name: str = "value"
+    loc: dict | None = None  # the line of source that it is of, or whose gradient it is part of
 
     @property
     def inputs(self):
         """The values among the arguments."""
         return list(values_in((self.args, self.kwargs)))
+
+    @property
+    def line(self):
+        """The line of source that it is of, as ` (FILE:LINE)`; nothing where no node says it."""
+        loc = self.loc or {}
+        return f" ({loc['file']}:{loc.get('line')})" if loc.get("file") else ""
 
     @property
     def is_float(self):
@@ -152,6 +159,7 @@ class Builder:
         self.symbols = symbols
         self.scalars = {}  # name -> value, of scalars that have one
         self.bases = {}  # number of a maximum -> target of the exponentials that it shifts
+        self.origin, self.loc = None, None  # of the node that values are made for
         self._made = {}
 
     def make(self, target, args, dtype, shape, kwargs=None, dims=(), origin=None, name="value"):
@@ -176,10 +184,15 @@ class Builder:
                 shape,
                 frozenset(space),
                 dims,
-                origin,
+                origin or self.origin,
                 name,
+                self.loc,
             )
         return self._made[key]
+
+    def at(self, value):
+        """What is made from now on is made for this value."""
+        self.origin, self.loc = value.origin, value.loc
 
     # Arithmetic of gradients: float32, broadcasting.
 
@@ -362,6 +375,7 @@ class Builder:
             def swap(x):
                 return done[x.number]
 
+            self.at(value)
             args = map_values(list(value.args), swap)
             kwargs = map_values(value.kwargs, swap)
             done[value.number] = self.make(
