@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass
 
-from . import causal
+from . import windows
 from .assemble import document_write
 from .errors import GradError
 from .estimate import Estimate
@@ -105,11 +105,11 @@ class _Derivation:
                 raise GradError("stores to one place for several tiles", store.origin)
 
     def result(self):
-        causal.check(self.program, [store.value for store in self.program.stores])
+        windows.check(self.program, [store.value for store in self.program.stores])
         cotangents = self._cotangents()
         found, shifts = gradients(self.program, cotangents, set(self.wanted))
         values = normalize(self.program, [g.value for g in found], shifts)
-        causal.check(self.program, values)
+        windows.check(self.program, values)
         estimate = Estimate(self.program, self.target)
         keeper = Keeper(self.program, estimate, self.keep)
         targets = self._targets(found, keeper.chosen(values))

@@ -2,6 +2,7 @@
 
 from .errors import GradError
 from .schedule import ACCUMULATED
+from .shift import guarded
 from .values import LINEAR_VIEWS, map_values, shifted_by, sizes, topological
 
 _EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
@@ -230,13 +231,30 @@ class _Scope:
             first = self.node("begin", "tile.begin", [{"sym": group[0]}], {"sym": None})
             begin = self.node("first", "mul", [first, group[1]], {"sym": None})
             return begin, self.node("last", "add", [begin, group[1]], {"sym": None})
-        outer = program.until.get(symbol)
-        if outer in self.dims:
-            return 0, self.node("end", "tile.end", [{"sym": outer}], {"sym": None})
-        inner = next((s for s, o in program.until.items() if o == symbol), None)
-        if inner in self.dims:
-            return self.node("begin", "tile.begin", [{"sym": inner}], {"sym": None}), extent
+        window = program.windows.get(symbol)
+        if window and window.outer in self.dims:
+            return self._moving(symbol, window.outer, window.behind, window.ahead)
+        for inner, window in program.windows.items():
+            if window.outer == symbol and inner in self.dims:
+                return self._moving(symbol, inner, window.ahead, window.behind)
         return 0, extent
+
+    def _moving(self, symbol, outer, behind, ahead):
+        """A loop from `behind` lanes before the tile of a block to `ahead` after its end."""
+        any_int, begin, end = {"sym": None}, 0, self.emitter.program.extent(symbol)
+        if behind is not None:
+            begin = self.node("begin", "tile.begin", [{"sym": outer}], any_int)
+        if behind:
+            begin = self.node("first", "add", [begin, -behind], any_int)
+            begin = self.node("first", "sym_max", [begin, 0], any_int)
+            begin = self.node("step", "floordiv", [begin, {"sym": symbol}], any_int)
+            begin = self.node("first", "mul", [begin, {"sym": symbol}], any_int)
+        if ahead is not None:
+            extent, end = end, self.node("end", "tile.end", [{"sym": outer}], any_int)
+        if ahead:
+            end = self.node("last", "add", [end, ahead], any_int)
+            end = self.node("last", "sym_min", [end, extent], any_int)
+        return begin, end
 
     def zeros(self, meta, number=0.0):
         """A constant tile."""
@@ -291,7 +309,8 @@ def _lse(scope, body, member, carried, finish):
     )
     body.env[maximum.number] = step
     body.running.append(maximum)
-    moved = body.node("moved", "aten.sub.Tensor", [{"ref": top}, step], meta)
+    guard = next((x for x in topological([total.args[0]]) if guarded(x) is maximum), maximum)
+    moved = body.node("moved", "aten.sub.Tensor", [{"ref": top}, body.value(guard)], meta)
     scale = body.node("scale", exp, [moved], meta)
     scaled = body.node("scaled", "aten.mul.Tensor", [{"ref": acc}, scale], wide)
     result = body.node("total_next", "aten.add.Tensor", [scaled, body.value(total.args[0])], wide)

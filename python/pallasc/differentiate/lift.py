@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass, field
 
 from .errors import GradError
-from .shift import rate
+from .shift import guarded, rate
 from .values import Builder, Value, depends, number_of, symbols_of, topological
+from .windows import Window, bound
 
 SAME = ("tile.new_var", "aten.clone.default", "aten.alias.default", "aten.contiguous.default")
 QUERIES = {f"tile.{name}" for name in ("begin", "end", "id", "count", "index", "block_size")}
@@ -40,7 +41,7 @@ class Program:
     grid: list  # symbols
     stores: list = field(default_factory=list)
     order: list = field(default_factory=list)  # symbols of loops, as met
-    until: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose end bounds it
+    windows: dict = field(default_factory=dict)  # loop symbol -> its Window beside a grid tile
     within: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose tile it divides
     root_names: dict = field(default_factory=dict)  # number of a value -> node of the root
     tiles: dict = field(default_factory=dict)  # output -> the name by which its tiles are loaded
@@ -72,6 +73,10 @@ class Program:
             entry = self.tensor(entry["of"])
             found.append(entry["name"])
         return found
+
+    def moving(self):
+        """The blocks of loops whose range moves with a grid tile, and those of such tiles."""
+        return {*self.windows, *(window.outer for window in self.windows.values())}
 
     def extent(self, symbol):
         """The end of a block's range: an int."""
@@ -269,12 +274,14 @@ class _Lifter:
         if symbol not in program.order:
             program.order.append(symbol)
         outer = _query(end, "tile.end")
+        window = self.window(begin, end, block.get("extent"))
         if outer and _query(begin, "tile.begin") == outer:
             program.within[symbol] = outer
             extent = program.extent(outer)
-        elif outer and begin == 0:
-            program.until[symbol] = outer
-            extent = program.extent(outer)
+        elif window:
+            program.windows[symbol] = window
+            extent = block.get("extent") if isinstance(end, Value) else end
+            extent = program.extent(window.outer) if extent is None else extent
         elif begin == 0 and isinstance(end, int):
             extent = end
         else:
@@ -282,6 +289,18 @@ class _Lifter:
         if block.get("extent") not in (None, extent) or block.get("begin"):
             raise GradError(f"block {symbol!r} has another range than this loop", origin)
         block["extent"] = extent
+
+    def window(self, begin, end, extent):
+        """The Window of a loop between these bounds; None if it is none."""
+        first = bound(begin, "tile.begin")
+        last = bound(end, "tile.end", extent if isinstance(extent, int) else math.inf)
+        whole = (begin == 0 and first is None), (isinstance(end, int) and last is None)
+        known = [found for found in (first, last) if found]
+        if not known or not (first or whole[0]) or not (last or whole[1]):
+            return None
+        if len({symbol for symbol, _ in known}) > 1 or known[0][0] not in self.program.grid:
+            return None
+        return Window(known[0][0], -first[1] if first else None, last[1] if last else None)
 
 
 def _bounds(values):
@@ -409,7 +428,7 @@ class _Carried:
             return None
         old, new = difference.args
         for number, (step, maximum) in self.largest.items():
-            if isinstance(old, Value) and old.number == number and new is step:
+            if isinstance(old, Value) and old.number == number and step in (new, guarded(new)):
                 self.builder.bases[maximum.number] = factor.target
                 return maximum
         return None
@@ -436,7 +455,7 @@ def _without_outer_tiles(program, path):
     for inner, outer in program.within.items():
         for store in program.stores:
             for part in [store.value, *topological([store.value])]:
-                if outer in part.space or inner in program.until:
+                if outer in part.space or inner in program.windows:
                     raise GradError(
                         f"depends on the tile of {outer!r}, which a loop over {inner!r} divides",
                         part.origin,

@@ -5,7 +5,7 @@ log-sum-exp for it makes the sum of the exponentials 1, and what is divided by t
 itself. So a forward that stores its log-sum-exp, or the quotient, leaves a backward little to do.
 """
 
-from .shift import rate
+from .shift import guarded, rate
 from .values import LINEAR_VIEWS, topological
 
 EXPONENTIALS = ("aten.exp.default", "aten.exp2.default")
@@ -106,7 +106,12 @@ def _stored_logsumexp(program, maximum, total):
             continue
         for a, b in (value.args, reversed(value.args)):
             logarithm = LOGS[program.builder.bases[maximum.number]]
-            if _unviewed(a) is maximum and b.target == logarithm and _unviewed(b.args[0]) is total:
+            shift = _unviewed(a)
+            if (
+                maximum in (shift, guarded(shift))
+                and b.target == logarithm
+                and _unviewed(b.args[0]) is total
+            ):
                 return _shaped(program.builder, residual(program, store), maximum.shape)
     return None
 

@@ -163,7 +163,7 @@ class Schedule:
                 continue
             [space] = spaces
             only = all(self.loads(t).count(o) == 0 for t in self._others(target) for o in needed)
-            cut_short = {*self.program.until, *self.program.until.values()} & (target.grid - space)
+            cut_short = self.program.moving() & (target.grid - space)
             if cut_short:  # the loop would leave out tiles whose gradient is 0
                 continue
             if space < target.grid and only and not any(self.loads(other) for other in needed):
@@ -242,7 +242,7 @@ class Schedule:
         symbols = self.program.grid + self.program.order
         lead = [s for s in symbols if s in value.space and s not in value.shape]
         strange = symbols_of(list(value.shape), self.builder.symbols) - set(value.shape)
-        if strange or {*self.program.until, *self.program.until.values()} & set(lead):
+        if strange or self.program.moving() & set(lead):
             raise GradError("has a shape that cannot be kept", value.origin)
         index = [self.builder.make("tile.id", [{"sym": s}], None, (), name="tile_id") for s in lead]
         index += [
