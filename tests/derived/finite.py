@@ -1,19 +1,43 @@
-"""Derived gradients beside finite differences of what the graph itself computes.
+"""Derived gradients beside finite differences of what the graph itself computes, in float64.
 
-No formula is needed: the reference runs the forward, with all of its floats in float32, at four
-places on a line, and the fourth-order difference is the derivative along it.
+No formula is needed: a second copy of the reference, whose float32 is float64, runs the forward at
+two places on a line, and the difference is the derivative along it.
 """
 
+import importlib.util
 import json
 import re
+import sys
+import types
 
 import numpy as np
 import pallasc
-from pallasc.reference import run
-from pallasc.reference.inputs import make_inputs
+import pallasc.reference
 
-STEPS = ((1, 8.0), (2, -1.0))  # f' = sum of c * (f(x + i*h) - f(x - i*h)) / (12 * h)
-WIDTH = 0.01
+STEP = 1e-6
+
+
+def _in_float64():
+    """The reference with float64 in place of float32: its modules, made with another numpy."""
+    double = types.ModuleType("numpy")
+    double.__getattr__ = lambda name: getattr(np, name)
+    double.float32 = np.float64
+    place = pallasc.reference.__spec__
+    name = "pallasc.reference_in_float64"
+    spec = importlib.util.spec_from_file_location(
+        name, place.origin, submodule_search_locations=list(place.submodule_search_locations)
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name], sys.modules["numpy"] = module, double
+    try:
+        spec.loader.exec_module(module)
+        importlib.import_module(f"{name}.inputs")
+    finally:
+        sys.modules["numpy"] = np
+    return module
+
+
+REFERENCE = _in_float64()
 
 
 def widened(document):
@@ -21,26 +45,12 @@ def widened(document):
     return json.loads(re.sub(r'"(bfloat16|float16)"', '"float32"', json.dumps(document)))
 
 
-def inputs_of(document, values=None):
-    """({input: array}, run-time scalars). `values` go before those that are made."""
-    names = [t["name"] for t in document["tensors"] if t["role"] in ("input", "inout")]
-    made = make_inputs(document, seed=1)
-    found = dict(zip(names, made, strict=False))
-    return found | (values or {}), made[len(names) :]
+def _named(document, *roles):
+    return [t["name"] for t in document["tensors"] if t["role"] in roles]
 
 
-def returned(document):
-    """The names of what a forward returns."""
-    listed = document.get("returns")
-    if listed:
-        return [entry["tensor"] for entry in listed]
-    return [t["name"] for t in document["tensors"] if t["role"] in ("output", "inout")]
-
-
-def backward_inputs(backward, known, scalars):
-    """What the backward is run with: arrays by name, then run-time scalars."""
-    wanted = [t["name"] for t in backward["tensors"] if t["role"] in ("input", "inout")]
-    return [known[name] for name in wanted], scalars
+def _run_time(document):
+    return [s["name"] for s in document.get("scalars") or [] if "value" not in s]
 
 
 def _directions(array, random):
@@ -56,58 +66,53 @@ def _directions(array, random):
     yield whole * places.reshape(array.shape)
 
 
-def differences(document, backward=None, values=None):
-    """{(gradient, direction): the difference from the finite one, beside its scale}."""
+def _small_blocks(document):
+    """A configuration of tiles that divide nothing: several of each block, the last one ragged."""
+    blocks = [b for b in document["block_sizes"] if not b.get("reduction") and "size" not in b]
+    return {"block_sizes": [64 if (b["extent"] or 0) > 64 else 16 for b in blocks]}
+
+
+def differences(document, backward=None, values=None, wrt=None):
+    """{input: the largest difference from its finite gradient along three directions}.
+
+    Each is beside the gradient's size along the direction. `values` are inputs by name that go
+    before those that are made.
+    """
     document = widened(document)
-    backward = widened(backward) if backward else pallasc.grad(document)
-    inputs, scalars = inputs_of(document, values)
-    random = np.random.default_rng(0)
-    outputs = run(document, list(inputs.values()), scalars=scalars)
-    names = returned(document)
-    given = {
-        f"d_{name}": random.standard_normal(x.shape).astype(np.float32)
-        for name, x in zip(names, outputs, strict=True)
-        if x.dtype == np.float32
-    }
+    backward = widened(backward) if backward else pallasc.grad(document, wrt=wrt)
+    parameters, random = _named(document, "input", "inout"), np.random.default_rng(0)
+    made = REFERENCE.inputs.make_inputs(document, seed=1)
+    inputs = dict(zip(parameters, made, strict=False)) | (values or {})
+    scalars = dict(zip(_run_time(document), made[len(parameters) :], strict=True))
 
-    known = inputs | dict(zip(names, outputs, strict=True)) | given
-    wanted = [t["name"] for t in backward["tensors"] if t["role"] == "input"]
-    # Tiles that divide nothing: several of each block, the last one ragged.
-    blocks = [b for b in backward["block_sizes"] if not b.get("reduction") and "size" not in b]
-    sizes = [64 if (b["extent"] or 0) > 64 else 16 for b in blocks]
-    used = {s["name"] for s in backward.get("scalars") or [] if "value" not in s}
-    every = [s["name"] for s in document.get("scalars") or [] if "value" not in s]
-    held = [x for name, x in zip(every, scalars, strict=True) if name in used]
-    config = {"block_sizes": sizes} if sizes else None
-    got = run(backward, [known[name] for name in wanted], config=config, scalars=held)
+    def forward(**changed):
+        arrays = list((inputs | changed).values())
+        return REFERENCE.run(document, arrays, scalars=list(scalars.values()))
 
-    def weighed(name, x):
-        """The sum of outputs by their cotangents, and that of what would be lost by rounding."""
-        found = run(document, list((inputs | {name: x}).values()), scalars=scalars)
-        return [
-            np.asarray(y, np.float64)
-            for y, n in zip(found, names, strict=True)
-            if f"d_{n}" in given
-        ]
-
+    outputs = forward()
+    names = [r["tensor"] for r in document.get("returns") or []]
+    names = names or _named(document, "output", "inout")
+    floats = [i for i, x in enumerate(outputs) if x.dtype == np.float64]
+    given = {i: random.standard_normal(outputs[i].shape) for i in floats}
+    known = inputs | dict(zip(names, outputs, strict=True))
+    known |= {f"d_{names[i]}": x for i, x in given.items()}
+    got = REFERENCE.run(
+        backward,
+        [known[name] for name in _named(backward, "input", "inout")],
+        config=_small_blocks(backward),
+        scalars=[scalars[name] for name in _run_time(backward)],
+    )
     found = {}
-    cotangents = [given[f"d_{n}"].astype(np.float64) for n in names if f"d_{n}" in given]
     for entry, gradient in zip(backward["returns"], got, strict=True):
         name = entry["tensor"].removeprefix("d_")
         x = inputs[name]
         assert gradient.dtype == x.dtype and gradient.shape == x.shape
-        for number, direction in enumerate(_directions(x, random)):
-            total, noise = 0.0, 0.0
-            for step, factor in STEPS:
-                up = weighed(name, (x + step * WIDTH * direction).astype(np.float32))
-                down = weighed(name, (x - step * WIDTH * direction).astype(np.float32))
-                for a, b, c in zip(up, down, cotangents, strict=True):
-                    total += factor * ((a - b) * c).sum() / (12 * WIDTH)
-                    noise += (np.square((np.abs(a) + np.abs(b)) * c)).sum()
-            along = (gradient.astype(np.float64) * direction).sum()
-            scale = np.sqrt(np.square(gradient.astype(np.float64) * direction).sum()) + np.abs(
-                total
-            )
-            scale += 1e-7 * np.sqrt(noise) / WIDTH * 1000
-            found[name, number] = abs(along - total) / max(scale, 1e-30)
+        off = []
+        for direction in _directions(x, random):
+            up, down = (forward(**{name: x + s * STEP * direction}) for s in (1, -1))
+            along = sum(((up[i] - down[i]) * c).sum() for i, c in given.items()) / (2 * STEP)
+            lanes = gradient * direction
+            size = np.sqrt(np.square(lanes).sum()) + np.abs(along) + 1e-30
+            off.append(np.abs(lanes.sum() - along) / size)
+        found[name] = max(off)
     return found

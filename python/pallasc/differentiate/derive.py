@@ -4,7 +4,7 @@ import copy
 from dataclasses import dataclass
 
 from . import windows
-from .assemble import document_write
+from .assemble import document_write, sum_of_parts
 from .errors import GradError
 from .estimate import Estimate
 from .keep import Keeper
@@ -90,11 +90,13 @@ class _Derivation:
 
     def _check_stores(self):
         """Each place of an output is written once: by one store, at each tile another place."""
-        seen = set()
-        for store in self.program.stores:
-            if store.tensor in seen:
-                raise GradError(f"stores to {store.tensor!r} a second time", store.origin)
-            seen.add(store.tensor)
+        for number, store in enumerate(self.program.stores):
+            for other in self.program.stores[:number]:
+                if store.tensor == other.tensor and not _apart(store.index, other.index):
+                    raise GradError(
+                        f"stores to {store.tensor!r} a second time, perhaps to the same place",
+                        store.origin,
+                    )
             named = {
                 e["sym"]
                 for e in store.index
@@ -171,21 +173,25 @@ class _Derivation:
         returns = []
         for name in self.wanted:
             entry = self.program.tensor(name)
+            slots = self.slots.get(name, 1)
             d = {
                 "name": f"d_{name}",
                 "role": "output",
-                "dtype": entry["dtype"],
+                "dtype": entry["dtype"] if slots == 1 else "float32",
                 "shape": list(entry["shape"]),
             }
             if name in self.uncovered:
                 d["init"] = 0
-            tensors.append(d)
+            tensors.append(_with_slots(d, slots))
             returns.append({"tensor": f"d_{name}"})
+            if slots > 1:
+                returns[-1]["ops"] = sum_of_parts(1, entry["dtype"])
         for t in doc["tensors"]:
-            if t["role"] == "view" and self.program.base(t["name"])["name"] in self.wanted:
+            base = self.program.base(t["name"])["name"]
+            if t["role"] == "view" and base in self.wanted:
                 view = copy.deepcopy(t)
                 view["name"], view["of"] = f"d_{t['name']}", f"d_{t['of']}"
-                tensors.append(view)
+                tensors.append(_with_slots(view, self.slots.get(base, 1)))
         config = {k: v for k, v in (doc.get("config") or {}).items() if k in ("dot_precision",)}
         names = [t["name"] for t in tensors]
         for name in names:
@@ -218,28 +224,26 @@ class _Derivation:
             tensors.append(view)
 
     def _targets(self, found, values):
-        targets, self.uncovered, places = [], set(self.wanted), {}
+        targets, whole, places = [], set(), {}
         for gradient, value in zip(found, values, strict=True):
             load = gradient.load
             base = self.program.base(gradient.tensor)
-            self._check_place(gradient, places)
-            target = self._target(gradient, self.builder.expand(value, load.shape), base)
-            targets.append(target)
-        return targets
-
-    def _check_place(self, gradient, places):
-        """Two loads of one tensor may only be of places that an int tells apart."""
-        base = self.program.base(gradient.tensor)["name"]
-        for other in places.get(base, ()):
-            apart = other.tensor == gradient.tensor and any(
-                isinstance(a, int) and isinstance(b, int) and a != b
-                for a, b in zip(other.index, gradient.index, strict=True)
-            )
-            if not apart:
-                raise GradError(
-                    f"{base!r} is read at two places that may be the same", gradient.load.origin
-                )
-        places.setdefault(base, []).append(gradient)
+            slot = _slot(gradient, places.setdefault(base["name"], []))
+            target, covers = self._target(gradient, self.builder.expand(value, load.shape), base)
+            if covers:
+                whole.add((base["name"], slot))
+            targets.append((base["name"], slot, target))
+        self.slots = {name: len(slots) for name, slots in places.items()}
+        self.uncovered = {
+            name
+            for name in self.wanted
+            if any((name, slot) not in whole for slot in range(self.slots.get(name, 1)))
+        }
+        for name, slot, target in targets:
+            if self.slots[name] > 1:
+                target.index.insert(0, slot)
+                target.dtype = "float32"
+        return [target for _, _, target in targets]
 
     def _target(self, gradient, value, base):
         tensor, load = self.program.tensor(gradient.tensor), gradient.load
@@ -270,9 +274,7 @@ class _Derivation:
         views = self.program.views(gradient.tensor)
         if any(view.get("expand") for view in views):
             raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
-        if covered and not any(view.get("slice") for view in views):
-            self.uncovered.discard(base["name"])
-        return target
+        return target, covered and not any(view.get("slice") for view in views)
 
     def _position(self, entry, load, groups):
         """(block, index of the gradient) of a load at one position that a grid block says."""
@@ -326,6 +328,35 @@ class _Derivation:
         lines = [f"kept {t.tensor}{t.value.line}: {t.why}" for t in kept]
         lines += [f"summed {t.tensor}{t.value.line}: {t.why}" for t in schedule.targets if t.why]
         return lines
+
+
+def _apart(index, other):
+    """Whether an int tells two places of one tensor apart."""
+    return any(
+        isinstance(a, int) and isinstance(b, int) and a != b
+        for a, b in zip(index, other, strict=True)
+    )
+
+
+def _slot(gradient, slots):
+    """The number of the array that a gradient is stored in: of one place there are several."""
+    for number, others in enumerate(slots):
+        if all(x.tensor == gradient.tensor and _apart(x.index, gradient.index) for x in others):
+            others.append(gradient)
+            return number
+    slots.append([gradient])
+    return len(slots) - 1
+
+
+def _with_slots(entry, slots):
+    """A tensor or view with a leading dim for gradients that are summed by the wrapper."""
+    if slots > 1:
+        entry["shape"] = [slots, *entry["shape"]]
+        if "permute" in entry:
+            entry["permute"] = [0, *(d + 1 for d in entry["permute"])]
+        if "slice" in entry:
+            entry["slice"] = [[None, None, None], *entry["slice"]]
+    return entry
 
 
 def _begin_of(entry):

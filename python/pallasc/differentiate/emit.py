@@ -181,7 +181,7 @@ class _Scope:
         for target in scope.root.targets:
             for part in self.emitter.cone(target, self.root):
                 cone[part.number] = part
-        depth = self.emitter.depth(value)
+        depth = self.emitter.depth(value, self.root)
         return [
             part
             for number, part in sorted(cone.items())
@@ -189,7 +189,7 @@ class _Scope:
             and part.dims == value.dims
             and number not in self.env
             and part.space <= self.dims
-            and self.emitter.depth(part) == depth
+            and self.emitter.depth(part, self.root) == depth
         ] or [value]
 
     def _call(self, body, dims, carried):

@@ -99,9 +99,9 @@ class Schedule:
 
     def _is_whole(self, target):
         """Whether a target is all of an output: no view of it, and no other stores to it."""
-        entry = self.program.tensor(target.tensor.removeprefix("d_"))
-        same = [other for other in self.targets if other.tensor == target.tensor]
-        return entry["role"] == "input" and len(same) == 1
+        name = target.tensor.removeprefix("d_")
+        bases = [self.program.base(t.tensor.removeprefix("d_"))["name"] for t in self.targets]
+        return self.program.tensor(name)["role"] == "input" and bases.count(name) == 1
 
     def _keep_what_must(self):
         changed = True
