@@ -130,6 +130,7 @@ class _Derivation:
             if store.value.shape != self._stored_shape(store):
                 raise GradError("stores a value that is broadcast", store.origin)
             name = f"d_{store.tensor}"
+            self.builder.origin, self.builder.loc = store.origin, store.loc
             loaded = self.builder.make(
                 "tile.load",
                 [f"d_{self.program.tiles[store.tensor]}", store.index],
@@ -138,7 +139,10 @@ class _Derivation:
                 origin=store.origin,
                 name=name,
             )
-            found.append((store.value.number, self.builder.convert(loaded, "float32")))
+            gradient = self.builder.convert(loaded, "float32")
+            if store.mask is not None:
+                gradient = self.builder.where(store.mask, gradient, 0.0)
+            found.append((store.value.number, gradient))
         if not found:
             raise GradError(f"{self.path}: no output of floats is differentiated")
         return found
@@ -173,25 +177,25 @@ class _Derivation:
         returns = []
         for name in self.wanted:
             entry = self.program.tensor(name)
-            slots = self.slots.get(name, 1)
+            slots = self.slots.get(name)
             d = {
                 "name": f"d_{name}",
                 "role": "output",
-                "dtype": entry["dtype"] if slots == 1 else "float32",
+                "dtype": entry["dtype"],
                 "shape": list(entry["shape"]),
             }
             if name in self.uncovered:
                 d["init"] = 0
             tensors.append(_with_slots(d, slots))
             returns.append({"tensor": f"d_{name}"})
-            if slots > 1:
+            if name in self.slots:
                 returns[-1]["ops"] = sum_of_parts(1, entry["dtype"])
         for t in doc["tensors"]:
             base = self.program.base(t["name"])["name"]
             if t["role"] == "view" and base in self.wanted:
                 view = copy.deepcopy(t)
                 view["name"], view["of"] = f"d_{t['name']}", f"d_{t['of']}"
-                tensors.append(_with_slots(view, self.slots.get(base, 1)))
+                tensors.append(_with_slots(view, self.slots.get(base)))
         config = {k: v for k, v in (doc.get("config") or {}).items() if k in ("dot_precision",)}
         names = [t["name"] for t in tensors]
         for name in names:
@@ -233,20 +237,27 @@ class _Derivation:
             if covers:
                 whole.add((base["name"], slot))
             targets.append((base["name"], slot, target))
-        self.slots = {name: len(slots) for name, slots in places.items()}
+        scattered = {name for name, _, target in targets if target.scatters}
+        self.slots = {
+            name: len(slots)
+            for name, slots in places.items()
+            if len(slots) > 1 or name in scattered
+        }
         self.uncovered = {
             name
             for name in self.wanted
             if any((name, slot) not in whole for slot in range(self.slots.get(name, 1)))
         }
         for name, slot, target in targets:
-            if self.slots[name] > 1:
+            if name in self.slots:
                 target.index.insert(0, slot)
                 target.dtype = "float32"
         return [target for _, _, target in targets]
 
     def _target(self, gradient, value, base):
         tensor, load = self.program.tensor(gradient.tensor), gradient.load
+        if any(self._is_computed(entry) for entry in gradient.index):
+            return self._scattered(gradient, value, tensor, load), False
         index, groups, met, covered = [], {}, set(), True
         for entry, size in zip(gradient.index, tensor["shape"], strict=True):
             if isinstance(entry, dict) and entry.get("sym") in self.program.blocks:
@@ -275,6 +286,33 @@ class _Derivation:
         if any(view.get("expand") for view in views):
             raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
         return target, covered and not any(view.get("slice") for view in views)
+
+    @staticmethod
+    def _is_computed(entry):
+        """Whether an index is of positions that are computed, not those of a tile."""
+        return isinstance(entry, Value) and entry.dtype is not None
+
+    def _scattered(self, gradient, value, tensor, load):
+        """The Target of a load at positions that are computed: each lane is added to its place."""
+        index = []
+        for entry, size in zip(gradient.index, tensor["shape"], strict=True):
+            plain = isinstance(entry, int) or entry == {"slice": [None, None, None]}
+            if isinstance(entry, Value) and entry.dtype in ("int32", "int64", "int16", "uint8"):
+                if not self.document.get("assume_in_bounds"):
+                    limits = [entry, 0, size - 1]  # a load outside gives the nearest element
+                    entry = self.builder.make(
+                        "aten.clamp.default", limits, entry.dtype, entry.shape, name="nearest"
+                    )
+            elif not plain and not (
+                isinstance(entry, dict) and entry.get("sym") in self.program.blocks
+            ):
+                raise GradError("a load at such positions has no derivative here", load.origin)
+            index.append(entry)
+        if any(view.get("expand") for view in self.program.views(gradient.tensor)):
+            raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
+        target = Target(f"d_{gradient.tensor}", index, value, "float32", scatters=True)
+        target.space = value.space.union(*(e.space for e in index if isinstance(e, Value)))
+        return target
 
     def _position(self, entry, load, groups):
         """(block, index of the gradient) of a load at one position that a grid block says."""
@@ -341,7 +379,9 @@ def _apart(index, other):
 def _slot(gradient, slots):
     """The number of the array that a gradient is stored in: of one place there are several."""
     for number, others in enumerate(slots):
-        if all(x.tensor == gradient.tensor and _apart(x.index, gradient.index) for x in others):
+        if len(gradient.index) == len(others[0].index) and all(
+            x.tensor == gradient.tensor and _apart(x.index, gradient.index) for x in others
+        ):
             others.append(gradient)
             return number
     slots.append([gradient])
@@ -350,7 +390,8 @@ def _slot(gradient, slots):
 
 def _with_slots(entry, slots):
     """A tensor or view with a leading dim for gradients that are summed by the wrapper."""
-    if slots > 1:
+    if slots is not None:
+        entry["dtype"] = "float32"
         entry["shape"] = [slots, *entry["shape"]]
         if "permute" in entry:
             entry["permute"] = [0, *(d + 1 for d in entry["permute"])]

@@ -109,9 +109,20 @@ class _Scope:
             return self.load(value.args[0], value.args[1], value)
         if value.target == "tile.scalar":
             self.emitter.scalars_used.add(value.args[0])
+        if value.target == "@item":
+            return self._item(value)
         args = map_values(list(value.args), self.value)
         kwargs = map_values(value.kwargs, self.value)
         return self.node(value.name, value.target, args, _meta(value), kwargs)
+
+    def _item(self, value):
+        target, args, place, metas = value.args
+        key = (target, *(part.number for part in value.inputs))
+        if key not in self.env:
+            meta = [{"dtype": dtype, "shape": shape} for dtype, shape in metas]
+            args = map_values(args, self.value)
+            self.env[key] = self.node("items", target, args, {"tuple": meta})
+        return self.node(value.name, "getitem", [self.env[key], place], _meta(value))
 
     def _own(self, kept):
         return kept.level == self.root.level and kept.grid == self.root.grid and not self.parent
@@ -156,7 +167,12 @@ class _Scope:
                 0, self.builder.make("tile.id", [{"sym": symbol}], None, (), name="tile_id")
             )
         entries = map_values(index, self.value)
-        self.node(f"store_{target.tensor}", "tile.store", [self.host(target.tensor), entries, made])
+        args = [self.host(target.tensor), entries, made]
+        if target.scatters:
+            shape = {"dtype": target.dtype, "shape": list(target.value.shape)}
+            self.node(f"add_{target.tensor}", "tile.atomic_add", args, shape)
+        else:
+            self.node(f"store_{target.tensor}", "tile.store", args)
 
     # Loops.
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from .errors import GradError
+from .rules_views import items
 from .shift import guarded, rate
 from .values import Builder, Value, depends, number_of, symbols_of, topological
 from .windows import Window, bound
@@ -29,6 +30,8 @@ class Store:
     index: list
     value: Value
     origin: str
+    loc: dict | None = None
+    mask: Value | None = None  # lanes that it writes; None: all
 
 
 @dataclass
@@ -179,15 +182,20 @@ class _Lifter:
             args[0] = args[0]["host"]
             if self.program.base(args[0])["role"] not in ("input", "derived"):
                 raise GradError(f"reads {args[0]!r}, which the graph may write", origin)
-            if len(args) > 2 and args[2] is not None:
-                raise GradError("a load with a mask has no derivative here", origin)
-            turned = self.turned(args, meta, origin, node["name"])
-            if turned is not None:
-                return turned
+            mask = args.pop(2) if len(args) > 2 else None
+            made = self.load(args, meta, origin, node["name"])
+            if mask is None:
+                return made
+            zero = self.builder.full(made.shape, 0.0 if made.is_float else 0, made.dtype)
+            return self.builder.where(mask, made, zero)
         if target in QUERIES and isinstance(args[0], str):
             args[0] = {"sym": args[0]}
         if "tuple" in meta:
-            raise GradError("gives several values; none such can be differentiated", origin)
+            metas = [(m.get("dtype"), m.get("shape", ())) for m in meta["tuple"]]
+            found = items(self.builder, target, args, kwargs, metas)
+            if found is None:
+                raise GradError("gives several values, and has no derivative here", origin)
+            return found
         if "sym" in meta and isinstance(meta["sym"], (int, str)) and target not in QUERIES:
             return meta["sym"] if isinstance(meta["sym"], int) else {"sym": meta["sym"]}
         return self.builder.make(
@@ -198,6 +206,14 @@ class _Lifter:
             kwargs,
             origin=origin,
             name=node["name"],
+        )
+
+    def load(self, args, meta, origin, name):
+        turned = self.turned(args, meta, origin, name)
+        if turned is not None:
+            return turned
+        return self.builder.make(
+            "tile.load", args, meta["dtype"], meta["shape"], origin=origin, name=name
         )
 
     def turned(self, args, meta, origin, name):
@@ -238,8 +254,7 @@ class _Lifter:
 
     def store(self, args, origin):
         tensor, index, value = args[0]["host"], args[1], args[2]
-        if len(args) > 3 and args[3] is not None:
-            raise GradError("a store with a mask has no derivative here", origin)
+        mask = args[3] if len(args) > 3 else None
         if not isinstance(value, Value):
             value = self.builder.make(
                 "aten.scalar_tensor.default",
@@ -248,7 +263,7 @@ class _Lifter:
                 (),
                 {"dtype": {"dtype": "float32"}},
             )
-        self.program.stores.append(Store(tensor, index, value, origin))
+        self.program.stores.append(Store(tensor, index, value, origin, self.builder.loc, mask))
 
     def loop(self, args, meta, origin):
         graph = self.graphs[args[0]]

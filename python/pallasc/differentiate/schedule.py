@@ -28,13 +28,15 @@ class Target:
     loops: tuple = ()  # blocks that the root runs over in a loop, which stores its tiles
     level: int = 0
     root: int = 0  # its number, once it is written
+    scatters: bool = False  # lanes are added to the places that the index says
+    space: frozenset = frozenset()  # blocks that the places depend on
     why: str = ""
 
     @property
     def grid(self):
         """The blocks of its root's grid."""
         groups = {group for group, _ in self.groups.values()}
-        return (self.value.space - set(self.groups) - set(self.loops)) | groups
+        return ((self.value.space | self.space) - set(self.groups) - set(self.loops)) | groups
 
 
 @dataclass
@@ -73,7 +75,7 @@ class Schedule:
         """Sums over blocks: each tile's part in memory, where that is cheaper than a loop."""
         for target in self.targets:
             value = target.value
-            if value.target != "@sum" or target.groups:
+            if value.target != "@sum" or target.groups or target.scatters:
                 continue
             inner = value.args[0]
             grid = target.grid
