@@ -94,8 +94,14 @@ def differences(document, backward=None, values=None, wrt=None):
     names = names or _named(document, "output", "inout")
     floats = [i for i, x in enumerate(outputs) if x.dtype == np.float64]
     given = {i: random.standard_normal(outputs[i].shape) for i in floats}
-    known = inputs | dict(zip(names, outputs, strict=True))
-    known |= {f"d_{names[i]}": x for i, x in given.items()}
+    both = _named(document, "inout")
+    ends = ("_in", "_out")
+    inputs_known, written = (
+        {name + (end if name in both else ""): x for name, x in found}
+        for end, found in zip(ends, (inputs.items(), zip(names, outputs, strict=True)), strict=True)
+    )
+    known = inputs_known | written
+    known |= {f"d_{list(written)[i]}": x for i, x in given.items()}
     got = REFERENCE.run(
         backward,
         [known[name] for name in _named(backward, "input", "inout")],
@@ -105,6 +111,7 @@ def differences(document, backward=None, values=None, wrt=None):
     found = {}
     for entry, gradient in zip(backward["returns"], got, strict=True):
         name = entry["tensor"].removeprefix("d_")
+        name = name if name in inputs else name.removesuffix("_in")
         x = inputs[name]
         assert gradient.dtype == x.dtype and gradient.shape == x.shape
         off = []

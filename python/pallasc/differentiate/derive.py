@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass
 
-from . import windows
+from . import inouts, windows
 from .assemble import document_write, sum_of_parts
 from .errors import GradError
 from .estimate import Estimate
@@ -37,11 +37,13 @@ def derive(document, wrt=None, residuals=(), keep=False, path="graph", target="v
 
 class _Derivation:
     def __init__(self, document, wrt, residuals, keep, path, target):
-        self.keep, self.document, self.path, self.target = keep, document, path, target
+        self.keep, self.path, self.target = keep, path, target
         self.program = lift(document, path)
+        self.document = self.program.document
         self.builder = self.program.builder
-        self.wanted = self._wanted(wrt)
-        self.residual = set(residuals)
+        both = self.program.inouts
+        self.wanted = self._wanted(wrt and [n + "_in" if n in both else n for n in wrt])
+        self.residual = {n + "_out" if n in both else n for n in residuals}
         self.written = self._outputs()
         self.tensors = []
 
@@ -83,6 +85,7 @@ class _Derivation:
             if any(not isinstance(s, int) for s in tensor["shape"]):
                 raise GradError(f"{store.tensor!r} has a shape that blocks decide", store.origin)
         self._check_stores()
+        inouts.check(self.program)
         unknown = self.residual - set(found)
         if unknown:
             raise GradError(f"{self.path}: {sorted(unknown)[0]!r} is no output of the forward")

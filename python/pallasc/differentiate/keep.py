@@ -110,7 +110,7 @@ class Keeper:
 
     def forward(self):
         """The forward that also returns what is kept."""
-        document = copy.deepcopy(self.program.document)
+        document = copy.deepcopy(self.program.source)
         root = next(g for g in document["graphs"] if g["kind"] == "root")
         names = {node["name"] for node in root["nodes"]}
         for kept in self.kept:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from .errors import GradError
+from .inouts import split
 from .rules_views import items
 from .shift import guarded, rate
 from .values import Builder, Value, depends, number_of, symbols_of, topological
@@ -32,6 +33,7 @@ class Store:
     origin: str
     loc: dict | None = None
     mask: Value | None = None  # lanes that it writes; None: all
+    loops: tuple = ()  # blocks of the loops around it
 
 
 @dataclass
@@ -42,6 +44,8 @@ class Program:
     builder: Builder
     blocks: dict  # symbol -> block entry, a copy
     grid: list  # symbols
+    source: dict  # the document as it was given
+    inouts: list  # names of what it updates in place: of `x` the document has x_in and x_out
     stores: list = field(default_factory=list)
     order: list = field(default_factory=list)  # symbols of loops, as met
     windows: dict = field(default_factory=dict)  # loop symbol -> its Window beside a grid tile
@@ -52,6 +56,10 @@ class Program:
     def tensor(self, name):
         """The entry of a host tensor."""
         return next(t for t in self.document["tensors"] if t["name"] == name)
+
+    def host(self, name):
+        """The entry of a tensor as the document that was given names it."""
+        return self.tensor(f"{name}_in" if name in self.inouts else name)
 
     def base(self, name):
         """The entry of the tensor that a view is of."""
@@ -88,6 +96,7 @@ class Program:
 
 def lift(document, path="graph"):
     """The Program of a document. Raises GradError, which names the node."""
+    source, (document, inouts) = document, split(document, path)
     blocks = {b["symbol"]: dict(b) for b in document.get("block_sizes") or []}
     graphs = {g["id"]: g for g in document["graphs"]}
     roots = [g for g in document["graphs"] if g["kind"] == "root"]
@@ -95,7 +104,7 @@ def lift(document, path="graph"):
         raise GradError(f"{path}: {len(roots)} roots; a forward of one root can be differentiated")
     by_id = {b["id"]: symbol for symbol, b in blocks.items()}
     grid = [by_id[i] for i in roots[0].get("grid") or []]
-    program = Program(document, Builder(set(blocks)), blocks, grid)
+    program = Program(document, Builder(set(blocks)), blocks, grid, source, inouts)
     for symbol in grid:
         if not isinstance(blocks[symbol].get("extent"), int) or blocks[symbol].get("begin"):
             raise GradError(f"{path}: grid block {symbol!r} has no fixed range from 0")
@@ -117,6 +126,7 @@ class _Lifter:
         self.program, self.graphs, self.by_id, self.path = program, graphs, by_id, path
         self.builder = program.builder
         self.loops = 0
+        self.around = []  # blocks of the loops that are being read
 
     def origin(self, graph, position):
         node = graph["nodes"][position]
@@ -180,6 +190,10 @@ class _Lifter:
             return self.store(args, origin)
         if target == "tile.load":
             args[0] = args[0]["host"]
+            if args[0] in self.program.inouts:
+                if any(store.tensor == f"{args[0]}_out" for store in self.program.stores):
+                    raise GradError(f"reads {args[0]!r} after it is written", origin)
+                args[0] += "_in"
             if self.program.base(args[0])["role"] not in ("input", "derived"):
                 raise GradError(f"reads {args[0]!r}, which the graph may write", origin)
             mask = args.pop(2) if len(args) > 2 else None
@@ -247,13 +261,14 @@ class _Lifter:
             shape = (
                 source.shape
                 if isinstance(source, Value)
-                else self.program.tensor(source["host"])["shape"]
+                else self.program.host(source["host"])["shape"]
             )
             size = shape[args[1]]
         return size if isinstance(size, int) else {"sym": size}
 
     def store(self, args, origin):
         tensor, index, value = args[0]["host"], args[1], args[2]
+        tensor += "_out" if tensor in self.program.inouts else ""
         mask = args[3] if len(args) > 3 else None
         if not isinstance(value, Value):
             value = self.builder.make(
@@ -263,7 +278,8 @@ class _Lifter:
                 (),
                 {"dtype": {"dtype": "float32"}},
             )
-        self.program.stores.append(Store(tensor, index, value, origin, self.builder.loc, mask))
+        loc, loops = self.builder.loc, tuple(self.around)
+        self.program.stores.append(Store(tensor, index, value, origin, loc, mask, loops))
 
     def loop(self, args, meta, origin):
         graph = self.graphs[args[0]]
@@ -281,7 +297,9 @@ class _Lifter:
             inside[argument] = self.builder.make(
                 "@carry", [self.loops, argument, start], start.dtype, start.shape, origin=origin
             )
+        self.around += symbols
         outputs = self.graph(graph, inside)
+        del self.around[-len(symbols) :]
         return _Carried(self, symbols, actual, inside, carried, outputs, origin).results()
 
     def range(self, symbol, begin, end, origin):
