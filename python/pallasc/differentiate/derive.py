@@ -30,13 +30,13 @@ class Derived:
     lines: list
 
 
-def derive(document, wrt=None, residuals=(), keep=False, path="graph", target="v6e"):
+def derive(document, path, wrt=None, residuals=(), keep=False, target="v6e"):
     """The `Derived` of a document, decided for a chip. Raises GradError."""
-    return _Derivation(document, wrt, residuals, keep, path, target).result()
+    return _Derivation(document, path, wrt, residuals, keep, target).result()
 
 
 class _Derivation:
-    def __init__(self, document, wrt, residuals, keep, path, target):
+    def __init__(self, document, path, wrt, residuals, keep, target):
         self.keep, self.path, self.target = keep, path, target
         self.program = lift(document, path)
         self.document = self.program.document

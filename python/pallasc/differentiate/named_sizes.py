@@ -1,20 +1,19 @@
-"""Documents with named sizes as they are at given sizes."""
+"""Documents with named sizes, with numbers in place of the names."""
 
 import re
 
 from ..reference import expr
-from ..reference.document import Document, resized
+from ..reference.document import Document
 
 _EXPRESSIONS = ("shape", "extent", "begin", "size", "slice", "sym", "args", "ops")
 _PLAIN = ("name", "target", "loc", "config")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def at_sizes(document, sizes=None):
-    """The document with numbers in place of its named sizes: its own, but for those in `sizes`."""
+def at_sizes(document):
+    """The document with numbers in place of its named sizes."""
     if not document.get("sizes"):
-        return resized(document, sizes or {})
-    document = resized(document, sizes or {})
+        return document
     read = Document(document)
     found = _numbered({k: v for k, v in document.items() if k != "sizes"}, read.sizes)
     return found | {"config": dict(read.config)}
