@@ -102,6 +102,22 @@ static bool is_derivative(Pairer *p, const char *name, const char *array) {
 	return false;
 }
 
+static bool has_array(uint32_t count, const KArray *arrays, const char *name) {
+	for (uint32_t i = 0; i < count; i++)
+		if (strcmp(arrays[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* What a tensor of role inout is called before the update, x_in, and after it, x_out; of other arrays their name. */
+static const char *side_name(Pairer *p, bool input, uint32_t i) {
+	const KProgram *f = p->forward->program;
+	const char *name = input ? f->inputs.at[i].name : f->outputs.at[i].name;
+	bool both = input ? has_array(f->outputs.count, f->outputs.at, name)
+	                  : has_array(f->inputs.count, f->inputs.at, name);
+	return both ? arena_printf(p->a, input ? "%s_in" : "%s_out", name) : name;
+}
+
 /* What the cotangent of the one array that a function returns is called, too. */
 static bool is_the_cotangent(const char *name) {
 	static const char *const names[] = {"dy", "do", "dout", "d_out", "grad", "grad_out", "grad_output"};
@@ -150,13 +166,6 @@ static bool has_cotangent(const Pairer *p, uint32_t output) {
 	return p->returned[output] && dtype_is_float(x->dtype) && !is_named(p->wishes->nondiff, x->name);
 }
 
-static bool has_array(uint32_t count, const KArray *arrays, const char *name) {
-	for (uint32_t i = 0; i < count; i++)
-		if (strcmp(arrays[i].name, name) == 0)
-			return true;
-	return false;
-}
-
 /* Names of outputs in `returns`, of inputs and outputs in `nondiff`. */
 static void check_names(Pairer *p) {
 	const KProgram *f = p->forward->program;
@@ -186,13 +195,21 @@ static void choose_returned(Pairer *p) {
 
 /* ---- inputs of backwards ---------------------------------------------------------------------------------------- */
 
+/* Of an inout tensor `x` may be either side, x_in and x_out are one. */
+static bool is_side(Pairer *p, const char *name, bool exact, bool input, uint32_t i) {
+	const KProgram *f = p->forward->program;
+	const char *array = input ? f->inputs.at[i].name : f->outputs.at[i].name;
+	return (exact ? strcmp(name, array) == 0 : is_array(p, name, array)) ||
+	       strcmp(name, side_name(p, input, i)) == 0;
+}
+
 static void find_forward_arrays(Pairer *p, const char *name, bool exact, PairArgs *found) {
 	const KProgram *f = p->forward->program;
 	for (uint32_t i = 0; i < f->inputs.count; i++)
-		if (exact ? strcmp(name, f->inputs.at[i].name) == 0 : is_array(p, name, f->inputs.at[i].name))
+		if (is_side(p, name, exact, true, i))
 			vec_push(p->a, found, ((PairArg){PAIR_INPUT, NONE, i}));
 	for (uint32_t i = 0; i < f->outputs.count; i++)
-		if (exact ? strcmp(name, f->outputs.at[i].name) == 0 : is_array(p, name, f->outputs.at[i].name))
+		if (is_side(p, name, exact, false, i))
 			vec_push(p->a, found, ((PairArg){PAIR_OUTPUT, NONE, i}));
 }
 
@@ -200,7 +217,7 @@ static void find_cotangents(Pairer *p, const char *name, bool exact, PairArgs *f
 	const KProgram *f = p->forward->program;
 	for (uint32_t i = 0; i < f->outputs.count; i++)
 		if (exact ? p->returned[i] && strcmp(name, f->outputs.at[i].name) == 0
-		          : has_cotangent(p, i) && is_derivative(p, name, f->outputs.at[i].name))
+		          : has_cotangent(p, i) && is_derivative(p, name, side_name(p, false, i)))
 			vec_push(p->a, found, ((PairArg){PAIR_COTANGENT, NONE, i}));
 }
 
@@ -277,7 +294,13 @@ static void say_unknown(Pairer *p, uint32_t b, const KArray *x) {
 }
 
 static void say_ambiguous(Pairer *p, Place at, const char *what, const PairArgs *found) {
-	diag_error(p->d, at, "pair-ambiguous", "say which, in `residuals`, `cotangents` or `gradients`",
+	const KArray *x = array_of(p, found->at[0]);
+	bool both = strcmp(x->name, array_of(p, found->at[1])->name) == 0 && found->at[0].from == PAIR_INPUT &&
+	            found->at[1].from == PAIR_OUTPUT;
+	const char *hint = both ? arena_printf(p->a, "'%s_in' is what it was before the update, '%s_out' what it became",
+	                                       x->name, x->name)
+	                        : "say which, in `residuals`, `cotangents` or `gradients`";
+	diag_error(p->d, at, "pair-ambiguous", hint,
 	           "%s may be %s or %s", what, arg_words(p, found->at[0]), arg_words(p, found->at[1]));
 }
 
@@ -326,7 +349,7 @@ static PairArgs gradient_candidates(Pairer *p, const KProgram *program, const ch
 	const char *wish = wished(p->wishes->gradients, program, name);
 	PairArgs found = {0};
 	for (uint32_t i = 0; i < f->inputs.count; i++)
-		if (wish ? strcmp(wish, f->inputs.at[i].name) == 0 : is_derivative(p, name, f->inputs.at[i].name))
+		if (wish ? strcmp(wish, f->inputs.at[i].name) == 0 : is_derivative(p, name, side_name(p, true, i)))
 			vec_push(p->a, &found, ((PairArg){PAIR_INPUT, NONE, i}));
 	return found;
 }

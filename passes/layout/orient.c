@@ -174,9 +174,17 @@ static bool turn(Orient *o, NodeId n, Stand s) {
 	return true;
 }
 
+/* float16 stays where memory is (float16.c): what is loaded as such is turned once it is float32. */
+static bool widens_load(const Orient *o, NodeId n) {
+	NodeId x = node_get(o->m, n)->op == OP_CONVERT ? node_input(o->m, n, 0) : NONE;
+	return x != NONE && node_get(o->m, x)->op == OP_LOAD && old_type(o, x)->dtype == DTYPE_F16;
+}
+
 /* Lane by lane, with operands that are broadcast. */
 static bool is_lanewise(const Orient *o, NodeId n) {
 	uint16_t op = node_get(o->m, n)->op;
+	if (widens_load(o, n))
+		return false;
 	return op_kind(o->m, n) == KIND_POINTWISE || op == OP_NEW_VAR || op == OP_PHI;
 }
 

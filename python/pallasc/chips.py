@@ -31,6 +31,16 @@ VMEM_BYTES = {
     "v7x": (64 << 20) - (64 << 10),
 }
 
+# Of a device, in a second: bytes of HBM, FLOPs in bfloat16, and clocks of its TensorCores together:
+# as in targets.def.
+RATES = {
+    "v4": (1.2e12, 2.75e14, 2 * 1.05e9),
+    "v5e": (8.2e11, 1.97e14, 1.503e9),
+    "v5p": (1.23e12, 2.295e14, 2 * 1.751e9),
+    "v6e": (1.64e12, 9.2e14, 1.755e9),
+    "v7x": (3.7e12, 1.155e15, 2.203e9),
+}
+
 # What jax calls a device of each chip: as in targets.def, or in another of its versions.
 KINDS = {
     "v4": ("TPU v4",),

@@ -31,7 +31,7 @@ class Differentiable(Module):
 
 def vjp(
     forward,
-    backward,
+    backward=None,
     *more,
     residuals=None,
     cotangents=None,
@@ -45,6 +45,7 @@ def vjp(
     vmem=None,
     vmem_margin=0,
     library=None,
+    sizes=None,
 ):
     """Pairs a forward and its backward graphs: a function with a `jax.custom_vjp`.
 
@@ -55,7 +56,9 @@ def vjp(
 
     Args:
       forward: a dict, JSON text, kernel text, a path, or a `Module` that pallasc compiled.
-      backward: one of these, or a list of them, which run in its order.
+      backward: one of these, or a list of them, which run in its order. None: it is derived of the
+        forward, a document, as by `pallasc.grad`; inputs of ints have the gradient zero, and the
+        forward may get outputs for its backward, which are not returned.
       more: further backwards.
       residuals: {input of a backward: input or output of the forward}.
       cotangents: {input of a backward: output of the forward}.
@@ -70,17 +73,29 @@ def vjp(
       vmem: of all, as in `pallasc.compile`.
       vmem_margin: the same.
       library: a `Library`; by default the one that is found.
+      sizes: values of named sizes, {name: int}, of a forward whose backward is derived.
 
     Returns:
       A `Differentiable`: a `Module` (`.source`, `.save(path)`, `.info`) that can be called, with
       `interpret=` as each module's function.
 
     Raises:
+      GradError: a backward cannot be derived; its text names the node that stops it.
       CompileError: a graph is refused, or they do not fit together; its text names both sides.
       UsageError: an argument is not what is described above.
       FileError: a file cannot be read, or there is no libpallasc.
 
     """
+    returns, nondiff = _names("returns", returns), _names("nondiff", nondiff)
+    if backward is None:
+        if isinstance(forward, Module) or residuals or cotangents or gradients or more:
+            raise UsageError("vjp: a backward is derived of a graph alone: give its document")
+        from .differentiate import pair
+
+        derived = pair(forward, returns, nondiff, target or "v6e", sizes)
+        forward, backward, returns, nondiff = derived
+    elif sizes:
+        raise UsageError("vjp: sizes are of a forward whose backward is derived")
     backwards = [*(backward if isinstance(backward, list | tuple) else [backward]), *more]
     if not backwards:
         raise UsageError("vjp: there is no backward to pair the forward with")
@@ -89,8 +104,8 @@ def vjp(
         "residuals": _pairs("residuals", residuals),
         "cotangents": _pairs("cotangents", cotangents),
         "gradients": _pairs("gradients", gradients),
-        "returns": _names("returns", returns),
-        "nondiff": _names("nondiff", nondiff),
+        "returns": returns,
+        "nondiff": nondiff,
     }
     graphs = [Graph(*_text(part), library) for part in (forward, *backwards)]
     answer = graphs[0].compile(

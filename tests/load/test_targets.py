@@ -56,6 +56,9 @@ def test_a_graph_compiles(chip):
     assert printed(chip)["topology"] == chips.TOPOLOGIES[chip]
     assert printed(chip)["device_kind"] == chips.KINDS[chip][0]
     assert printed(chip)["vmem_bytes"] == chips.VMEM_BYTES[chip]
+    rates = printed(chip)["clock_hz"] * printed(chip)["tensorcores"]
+    rates = (printed(chip)["hbm_bytes_per_s"], printed(chip)["bf16_flops"], rates)
+    assert rates == chips.RATES[chip]
     assert {chips.chip_of(kind) for kind in chips.KINDS[chip]} == {chip}
 
 

@@ -176,3 +176,13 @@ def test_a_small_mxu_turns_what_is_only_wanted_swapped(name, on):
     """dq would be turned back at each grid point, with nothing saved in its matmul."""
     _, said = run(name, target="v5e")
     assert ("'scores' is computed transposed" in said) == on, said
+
+
+def test_a_float16_load_is_turned_once_it_is_float32():
+    """No chip turns float16: what is loaded as such is widened first."""
+    graph = kit.text("attention_dkdv").replace("bfloat16", "float16")
+    found = kit.emitted("json", graph, target="v6e", block_sizes=[1, 128, 128])
+    document = json.loads(found.out)
+    assert "'scores' is computed transposed" in found.err
+    swaps = by_target(nodes(document, "root") | nodes(document, "for_loop"), "aten.permute.default")
+    assert swaps and {node["meta"]["dtype"] for node in swaps} == {"float32"}

@@ -10,41 +10,79 @@ import sys
 from pathlib import Path
 
 from ..binding import compile as compile_graph
-from ..command import Parser, read_json, write_file
+from ..binding import target_text
+from ..command import Parser, add_size_option, read_json, write_file
 from ..document_text import document_text
 from ..errors import UsageError
+from ..judge import read_graph, resized
 from .derive import derive
 from .errors import GradError
+from .named_sizes import at_sizes
+from .values import FLOATS
 
-__all__ = ["GradError", "grad", "main"]
+__all__ = ["GradError", "grad", "main", "pair"]
 
 
-def grad(document, wrt=None, residuals=()):
+def grad(document, wrt=None, residuals=(), target="v6e", sizes=None):
     """The document of the backward pass of `document`, a dict of the graph format or its path.
 
     Its inputs are those of the forward that it needs, outputs of the forward that it needs, and
     `d_<output>`, the gradient of each returned output of floats. Its outputs are `d_<input>` for
     the inputs of floats, or those named in `wrt`. Outputs named in `residuals` are there for the
-    backward alone: nothing differentiates them, so they have no `d_<output>`.
+    backward alone: nothing differentiates them, so they have no `d_<output>`. What is kept and
+    what is computed again is decided by estimates for `target`, as in `pallasc.compile`. `sizes`
+    are values of named sizes over the document's own; the backward is for these.
 
     Raises GradError, which names the node that stops it, and CompileError of what is no graph.
     """
-    if isinstance(document, (str, Path)):
-        path = str(document)
-        return _derived(read_json(path, "graph"), wrt, residuals, False, path).backward
-    return _derived(document, wrt, residuals, False, "graph").backward
+    document, path = _document(document)
+    asked = {"wrt": wrt, "residuals": residuals, "target": target, "sizes": sizes}
+    return _derived(document, path, **asked).backward
+
+
+def pair(document, returns=(), nondiff=(), target="v6e", sizes=None):
+    """(forward, backward, returns, nondiff) of a graph, as `pallasc.vjp` pairs them.
+
+    The forward is the document with outputs for what is sooner kept than computed again, which
+    `returns` leaves out. Inputs that are no floats join `nondiff`. Raises what `grad` does.
+    """
+    document, path = _document(document)
+    roles = {t["name"]: t["role"] for t in document.get("tensors", ())}
+    listed = [entry["tensor"] for entry in document.get("returns") or ()]
+    outputs = listed or [name for name, role in roles.items() if role in ("output", "inout")]
+    returned = [name for name in outputs if not returns or name in returns]
+    inputs = [t for t in document.get("tensors", ()) if t["role"] in ("input", "inout")]
+    inputs += [s for s in document.get("scalars") or () if "value" not in s]
+    exact = [x["name"] for x in inputs if "float" not in x["dtype"]]
+    wrt = [t["name"] for t in inputs if t["dtype"] in FLOATS and t["name"] in roles]
+    asked = {
+        "wrt": [name for name in wrt if name not in nondiff],
+        "residuals": [x for x in outputs if x not in returned or (x in nondiff and x not in wrt)],
+    }
+    derived = _derived(document, path, keep=True, target=target, sizes=sizes, **asked)
+    return derived.forward, derived.backward, returned, [*nondiff, *exact]
+
+
+def _document(document):
+    """(the JSON object, its name in messages) of a document given as a dict, text or path."""
+    if isinstance(document, dict):
+        return document, "graph"
+    if isinstance(document, str) and document.lstrip().startswith("{"):
+        return read_graph((document, "graph")), "graph"
+    return read_json(str(document), "graph"), str(document)
 
 
 # What reading a document raises that is no valid graph.
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration)
 
 
-def _derived(document, wrt, residuals, keep, path):
+def _derived(document, path, sizes=None, **asked):
     """`derive`; what is no valid graph is refused as the compiler refuses it."""
+    document = resized(document, sizes or {})
     try:
-        return derive(document, wrt, residuals, keep, path)
+        return derive(at_sizes(document), path=path, **asked)
     except _MALFORMED as error:
-        compile_graph(document if not Path(path).is_file() else path)  # says what is wrong, mostly
+        compile_graph(document if sizes or not Path(path).is_file() else path)  # says what is wrong
         text = f"{type(error).__name__}: {error}"
         raise GradError(f"{path}: the graph cannot be followed ({text})") from error
 
@@ -63,12 +101,17 @@ def main(argv=None):
     parser.add_argument("--residual", metavar="NAMES", default="", help=about)
     about = "write the forward that keeps for the backward what that would compute again for longer"
     parser.add_argument("--forward", metavar="FWD.json", help=about)
+    about = "chip that estimates are for, or a .json file; default %(default)s"
+    parser.add_argument("-t", "--target", default="v6e", metavar="T", help=about)
+    add_size_option(parser)
     about = "print to standard error what is kept in memory and what is summed how, with estimates"
     parser.add_argument("--explain", action="store_true", help=about)
     options = parser.parse_args(argv)
     document, path = _read(options.graph)
     wrt = _names(options.wrt) if options.wrt is not None else None
-    derived = _derived(document, wrt, _names(options.residual), bool(options.forward), path)
+    asked = {"wrt": wrt, "residuals": _names(options.residual), "keep": bool(options.forward)}
+    asked |= {"target": target_text(options.target), "sizes": dict(options.size)}
+    derived = _derived(document, path, **asked)
     if options.explain:
         print("\n".join(derived.lines), file=sys.stderr)
     if options.forward:

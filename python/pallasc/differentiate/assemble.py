@@ -17,6 +17,14 @@ def document_write(program, schedule, header):
     return document.finished()
 
 
+def sum_of_parts(lead, dtype):
+    """The steps that sum the parts of a gradient, which lie along its `lead` first dims."""
+    steps = [["aten.sum.dim_IntList", list(range(lead))]]
+    if dtype != "float32":
+        steps.append(["prims.convert_element_type.default", {"dtype": dtype}])
+    return steps
+
+
 class _Document(Emitter):
     """The tensors and blocks of a backward around its graphs."""
 
@@ -42,11 +50,8 @@ class _Document(Emitter):
         entry["shape"] = [*lead, *entry["shape"]]
         entry["dtype"] = "float32"
         wanted, target.dtype = target.dtype, "float32"
-        steps = [["aten.sum.dim_IntList", list(range(len(lead)))]]
-        if wanted != "float32":
-            steps.append(["prims.convert_element_type.default", {"dtype": wanted}])
         ret = next(r for r in self.header["returns"] if r["tensor"] == target.tensor)
-        ret["ops"] = steps
+        ret["ops"] = sum_of_parts(len(lead), wanted)
 
     def entry(self, name):
         """A host tensor of the backward."""
@@ -58,15 +63,20 @@ class _Document(Emitter):
             self.touched.add(name)
             name = self.tensors[name].get("of")
 
-    def depth(self, value):
-        """How many loops one after the other a value needs."""
-        kept = self.schedule.kept
+    def depth(self, value, root):
+        """How many loops one after the other a value needs in a root."""
+        depths = self._depths.setdefault((root.level, root.grid), {})
         for part in topological([value]):
-            if part.number not in self._depths:
+            if part.number not in depths:
                 deeper = part.target in ACCUMULATED
-                own = max((self._depths[x.number] for x in part.inputs), default=0)
-                self._depths[part.number] = 0 if part.number in kept else own + deeper
-        return self._depths[value.number]
+                own = max((depths[x.number] for x in part.inputs), default=0)
+                depths[part.number] = 0 if self._elsewhere(part, root) else own + deeper
+        return depths[value.number]
+
+    def _elsewhere(self, value, root):
+        """Whether another root computes a value, and this one loads it."""
+        kept = self.schedule.kept.get(value.number)
+        return kept is not None and not (kept.level == root.level and kept.grid == root.grid)
 
     def cone(self, target, root):
         """The values of a target that are computed in its root: not those loaded."""
@@ -75,11 +85,7 @@ class _Document(Emitter):
             found, stack = {}, [target.value]
             while stack:
                 value = stack.pop()
-                kept = self.schedule.kept.get(value.number)
-                elsewhere = kept is not None and not (
-                    kept.level == root.level and kept.grid == root.grid
-                )
-                if value.number not in found and not elsewhere:
+                if value.number not in found and not self._elsewhere(value, root):
                     found[value.number] = value
                     stack.extend(x for x in value.inputs if value.target != "@lse")
                     if value.target == "@lse":

@@ -3,8 +3,8 @@
 import copy
 from dataclasses import dataclass
 
-from . import causal
-from .assemble import document_write
+from . import inouts, windows
+from .assemble import document_write, sum_of_parts
 from .errors import GradError
 from .estimate import Estimate
 from .keep import Keeper
@@ -30,18 +30,20 @@ class Derived:
     lines: list
 
 
-def derive(document, wrt=None, residuals=(), keep=False, path="graph"):
-    """The `Derived` of a document. Raises GradError."""
-    return _Derivation(document, wrt, residuals, keep, path).result()
+def derive(document, path, wrt=None, residuals=(), keep=False, target="v6e"):
+    """The `Derived` of a document, decided for a chip. Raises GradError."""
+    return _Derivation(document, path, wrt, residuals, keep, target).result()
 
 
 class _Derivation:
-    def __init__(self, document, wrt, residuals, keep, path):
-        self.keep, self.document, self.path = keep, document, path
+    def __init__(self, document, path, wrt, residuals, keep, target):
+        self.keep, self.path, self.target = keep, path, target
         self.program = lift(document, path)
+        self.document = self.program.document
         self.builder = self.program.builder
-        self.wanted = self._wanted(wrt)
-        self.residual = set(residuals)
+        both = self.program.inouts
+        self.wanted = self._wanted(wrt and [n + "_in" if n in both else n for n in wrt])
+        self.residual = {n + "_out" if n in both else n for n in residuals}
         self.written = self._outputs()
         self.tensors = []
 
@@ -83,6 +85,7 @@ class _Derivation:
             if any(not isinstance(s, int) for s in tensor["shape"]):
                 raise GradError(f"{store.tensor!r} has a shape that blocks decide", store.origin)
         self._check_stores()
+        inouts.check(self.program)
         unknown = self.residual - set(found)
         if unknown:
             raise GradError(f"{self.path}: {sorted(unknown)[0]!r} is no output of the forward")
@@ -90,11 +93,13 @@ class _Derivation:
 
     def _check_stores(self):
         """Each place of an output is written once: by one store, at each tile another place."""
-        seen = set()
-        for store in self.program.stores:
-            if store.tensor in seen:
-                raise GradError(f"stores to {store.tensor!r} a second time", store.origin)
-            seen.add(store.tensor)
+        for number, store in enumerate(self.program.stores):
+            for other in self.program.stores[:number]:
+                if store.tensor == other.tensor and not _apart(store.index, other.index):
+                    raise GradError(
+                        f"stores to {store.tensor!r} a second time, perhaps to the same place",
+                        store.origin,
+                    )
             named = {
                 e["sym"]
                 for e in store.index
@@ -105,12 +110,12 @@ class _Derivation:
                 raise GradError("stores to one place for several tiles", store.origin)
 
     def result(self):
-        causal.check(self.program, [store.value for store in self.program.stores])
+        windows.check(self.program, [store.value for store in self.program.stores])
         cotangents = self._cotangents()
         found, shifts = gradients(self.program, cotangents, set(self.wanted))
         values = normalize(self.program, [g.value for g in found], shifts)
-        causal.check(self.program, values)
-        estimate = Estimate(self.program)
+        windows.check(self.program, values)
+        estimate = Estimate(self.program, self.target)
         keeper = Keeper(self.program, estimate, self.keep)
         targets = self._targets(found, keeper.chosen(values))
         schedule = Schedule(self.program, targets, estimate)
@@ -128,6 +133,7 @@ class _Derivation:
             if store.value.shape != self._stored_shape(store):
                 raise GradError("stores a value that is broadcast", store.origin)
             name = f"d_{store.tensor}"
+            self.builder.origin, self.builder.loc = store.origin, store.loc
             loaded = self.builder.make(
                 "tile.load",
                 [f"d_{self.program.tiles[store.tensor]}", store.index],
@@ -136,7 +142,10 @@ class _Derivation:
                 origin=store.origin,
                 name=name,
             )
-            found.append((store.value.number, self.builder.convert(loaded, "float32")))
+            gradient = self.builder.convert(loaded, "float32")
+            if store.mask is not None:
+                gradient = self.builder.where(store.mask, gradient, 0.0)
+            found.append((store.value.number, gradient))
         if not found:
             raise GradError(f"{self.path}: no output of floats is differentiated")
         return found
@@ -171,6 +180,7 @@ class _Derivation:
         returns = []
         for name in self.wanted:
             entry = self.program.tensor(name)
+            slots = self.slots.get(name)
             d = {
                 "name": f"d_{name}",
                 "role": "output",
@@ -179,13 +189,16 @@ class _Derivation:
             }
             if name in self.uncovered:
                 d["init"] = 0
-            tensors.append(d)
+            tensors.append(_with_slots(d, slots))
             returns.append({"tensor": f"d_{name}"})
+            if name in self.slots:
+                returns[-1]["ops"] = sum_of_parts(1, entry["dtype"])
         for t in doc["tensors"]:
-            if t["role"] == "view" and self.program.base(t["name"])["name"] in self.wanted:
+            base = self.program.base(t["name"])["name"]
+            if t["role"] == "view" and base in self.wanted:
                 view = copy.deepcopy(t)
                 view["name"], view["of"] = f"d_{t['name']}", f"d_{t['of']}"
-                tensors.append(view)
+                tensors.append(_with_slots(view, self.slots.get(base)))
         config = {k: v for k, v in (doc.get("config") or {}).items() if k in ("dot_precision",)}
         names = [t["name"] for t in tensors]
         for name in names:
@@ -218,31 +231,36 @@ class _Derivation:
             tensors.append(view)
 
     def _targets(self, found, values):
-        targets, self.uncovered, places = [], set(self.wanted), {}
+        targets, whole, places = [], set(), {}
         for gradient, value in zip(found, values, strict=True):
             load = gradient.load
             base = self.program.base(gradient.tensor)
-            self._check_place(gradient, places)
-            target = self._target(gradient, self.builder.expand(value, load.shape), base)
-            targets.append(target)
-        return targets
-
-    def _check_place(self, gradient, places):
-        """Two loads of one tensor may only be of places that an int tells apart."""
-        base = self.program.base(gradient.tensor)["name"]
-        for other in places.get(base, ()):
-            apart = other.tensor == gradient.tensor and any(
-                isinstance(a, int) and isinstance(b, int) and a != b
-                for a, b in zip(other.index, gradient.index, strict=True)
-            )
-            if not apart:
-                raise GradError(
-                    f"{base!r} is read at two places that may be the same", gradient.load.origin
-                )
-        places.setdefault(base, []).append(gradient)
+            slot = _slot(gradient, places.setdefault(base["name"], []))
+            target, covers = self._target(gradient, self.builder.expand(value, load.shape), base)
+            if covers:
+                whole.add((base["name"], slot))
+            targets.append((base["name"], slot, target))
+        scattered = {name for name, _, target in targets if target.scatters}
+        self.slots = {
+            name: len(slots)
+            for name, slots in places.items()
+            if len(slots) > 1 or name in scattered
+        }
+        self.uncovered = {
+            name
+            for name in self.wanted
+            if any((name, slot) not in whole for slot in range(self.slots.get(name, 1)))
+        }
+        for name, slot, target in targets:
+            if name in self.slots:
+                target.index.insert(0, slot)
+                target.dtype = "float32"
+        return [target for _, _, target in targets]
 
     def _target(self, gradient, value, base):
         tensor, load = self.program.tensor(gradient.tensor), gradient.load
+        if any(self._is_computed(entry) for entry in gradient.index):
+            return self._scattered(gradient, value, tensor, load), False
         index, groups, met, covered = [], {}, set(), True
         for entry, size in zip(gradient.index, tensor["shape"], strict=True):
             if isinstance(entry, dict) and entry.get("sym") in self.program.blocks:
@@ -270,8 +288,33 @@ class _Derivation:
         views = self.program.views(gradient.tensor)
         if any(view.get("expand") for view in views):
             raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
-        if covered and not any(view.get("slice") for view in views):
-            self.uncovered.discard(base["name"])
+        return target, covered and not any(view.get("slice") for view in views)
+
+    @staticmethod
+    def _is_computed(entry):
+        """Whether an index is of positions that are computed, not those of a tile."""
+        return isinstance(entry, Value) and entry.dtype is not None
+
+    def _scattered(self, gradient, value, tensor, load):
+        """The Target of a load at positions that are computed: each lane is added to its place."""
+        index = []
+        for entry, size in zip(gradient.index, tensor["shape"], strict=True):
+            plain = isinstance(entry, int) or entry == {"slice": [None, None, None]}
+            if isinstance(entry, Value) and entry.dtype in ("int32", "int64", "int16", "uint8"):
+                if not self.document.get("assume_in_bounds"):
+                    limits = [entry, 0, size - 1]  # a load outside gives the nearest element
+                    entry = self.builder.make(
+                        "aten.clamp.default", limits, entry.dtype, entry.shape, name="nearest"
+                    )
+            elif not plain and not (
+                isinstance(entry, dict) and entry.get("sym") in self.program.blocks
+            ):
+                raise GradError("a load at such positions has no derivative here", load.origin)
+            index.append(entry)
+        if any(view.get("expand") for view in self.program.views(gradient.tensor)):
+            raise GradError(f"{gradient.tensor!r} is a view with expanded dims", load.origin)
+        target = Target(f"d_{gradient.tensor}", index, value, "float32", scatters=True)
+        target.space = value.space.union(*(e.space for e in index if isinstance(e, Value)))
         return target
 
     def _position(self, entry, load, groups):
@@ -322,9 +365,42 @@ class _Derivation:
         return self.builder.make("tile.begin", [{"sym": symbol}], None, (), name="begin")
 
     def _explained(self, schedule):
-        lines = [f"kept {t.tensor}: {t.why}" for t in schedule.kept.values()]
-        lines += [f"summed {t.tensor}: {t.why}" for t in schedule.targets if t.why]
+        kept = schedule.kept.values()
+        lines = [f"kept {t.tensor}{t.value.line}: {t.why}" for t in kept]
+        lines += [f"summed {t.tensor}{t.value.line}: {t.why}" for t in schedule.targets if t.why]
         return lines
+
+
+def _apart(index, other):
+    """Whether an int tells two places of one tensor apart."""
+    return any(
+        isinstance(a, int) and isinstance(b, int) and a != b
+        for a, b in zip(index, other, strict=True)
+    )
+
+
+def _slot(gradient, slots):
+    """The number of the array that a gradient is stored in: of one place there are several."""
+    for number, others in enumerate(slots):
+        if len(gradient.index) == len(others[0].index) and all(
+            x.tensor == gradient.tensor and _apart(x.index, gradient.index) for x in others
+        ):
+            others.append(gradient)
+            return number
+    slots.append([gradient])
+    return len(slots) - 1
+
+
+def _with_slots(entry, slots):
+    """A tensor or view with a leading dim for gradients that are summed by the wrapper."""
+    if slots is not None:
+        entry["dtype"] = "float32"
+        entry["shape"] = [slots, *entry["shape"]]
+        if "permute" in entry:
+            entry["permute"] = [0, *(d + 1 for d in entry["permute"])]
+        if "slice" in entry:
+            entry["slice"] = [[None, None, None], *entry["slice"]]
+    return entry
 
 
 def _begin_of(entry):

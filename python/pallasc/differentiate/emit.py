@@ -2,6 +2,7 @@
 
 from .errors import GradError
 from .schedule import ACCUMULATED
+from .shift import guarded
 from .values import LINEAR_VIEWS, map_values, shifted_by, sizes, topological
 
 _EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
@@ -48,6 +49,7 @@ class _Scope:
         self.nodes, self.env, self.names = [], {}, {"output"}
         self.captured = []  # (name in the body, reference in the parent), of bodies
         self.running = []  # maxima that stand for what they are in a step, in bodies
+        self.loc = None  # the forward's line of what is being written
 
     # Names and nodes.
 
@@ -69,6 +71,8 @@ class _Scope:
             node["kwargs"] = kwargs
         if meta is not None:
             node["meta"] = meta
+        if self.loc is not None:
+            node["loc"] = self.loc
         self.nodes.append(node)
         return {"ref": name}
 
@@ -86,7 +90,9 @@ class _Scope:
     def value(self, value):
         """A reference to a value, made here or handed in."""
         if value.number not in self.env:
+            outer, self.loc = self.loc, value.loc
             self.env[value.number] = self._made(value)
+            self.loc = outer
         return self.env[value.number]
 
     def _made(self, value):
@@ -103,9 +109,20 @@ class _Scope:
             return self.load(value.args[0], value.args[1], value)
         if value.target == "tile.scalar":
             self.emitter.scalars_used.add(value.args[0])
+        if value.target == "@item":
+            return self._item(value)
         args = map_values(list(value.args), self.value)
         kwargs = map_values(value.kwargs, self.value)
         return self.node(value.name, value.target, args, _meta(value), kwargs)
+
+    def _item(self, value):
+        target, args, place, metas = value.args
+        key = (target, *(part.number for part in value.inputs))
+        if key not in self.env:
+            meta = [{"dtype": dtype, "shape": shape} for dtype, shape in metas]
+            args = map_values(args, self.value)
+            self.env[key] = self.node("items", target, args, {"tuple": meta})
+        return self.node(value.name, "getitem", [self.env[key], place], _meta(value))
 
     def _own(self, kept):
         return kept.level == self.root.level and kept.grid == self.root.grid and not self.parent
@@ -135,6 +152,7 @@ class _Scope:
     def store(self, target):
         """Stores a target's value."""
         self.emitter.touch(target.tensor)
+        self.loc = target.value.loc
         if target.loops and not self.parent:
             dims = self.emitter.ordered(target.loops)
             body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
@@ -149,7 +167,12 @@ class _Scope:
                 0, self.builder.make("tile.id", [{"sym": symbol}], None, (), name="tile_id")
             )
         entries = map_values(index, self.value)
-        self.node(f"store_{target.tensor}", "tile.store", [self.host(target.tensor), entries, made])
+        args = [self.host(target.tensor), entries, made]
+        if target.scatters:
+            shape = {"dtype": target.dtype, "shape": list(target.value.shape)}
+            self.node(f"add_{target.tensor}", "tile.atomic_add", args, shape)
+        else:
+            self.node(f"store_{target.tensor}", "tile.store", args)
 
     # Loops.
 
@@ -160,6 +183,7 @@ class _Scope:
         body = _Scope(self.emitter, self.root, self, self.dims | set(dims))
         carried, finish = [], []
         for member in members:
+            body.loc = member.loc
             _ACCUMULATE[member.target](self, body, member, carried, finish)
         self._call(body, dims, carried)
         for job in finish:
@@ -173,7 +197,7 @@ class _Scope:
         for target in scope.root.targets:
             for part in self.emitter.cone(target, self.root):
                 cone[part.number] = part
-        depth = self.emitter.depth(value)
+        depth = self.emitter.depth(value, self.root)
         return [
             part
             for number, part in sorted(cone.items())
@@ -181,7 +205,7 @@ class _Scope:
             and part.dims == value.dims
             and number not in self.env
             and part.space <= self.dims
-            and self.emitter.depth(part) == depth
+            and self.emitter.depth(part, self.root) == depth
         ] or [value]
 
     def _call(self, body, dims, carried):
@@ -223,13 +247,30 @@ class _Scope:
             first = self.node("begin", "tile.begin", [{"sym": group[0]}], {"sym": None})
             begin = self.node("first", "mul", [first, group[1]], {"sym": None})
             return begin, self.node("last", "add", [begin, group[1]], {"sym": None})
-        outer = program.until.get(symbol)
-        if outer in self.dims:
-            return 0, self.node("end", "tile.end", [{"sym": outer}], {"sym": None})
-        inner = next((s for s, o in program.until.items() if o == symbol), None)
-        if inner in self.dims:
-            return self.node("begin", "tile.begin", [{"sym": inner}], {"sym": None}), extent
+        window = program.windows.get(symbol)
+        if window and window.outer in self.dims:
+            return self._moving(symbol, window.outer, window.behind, window.ahead)
+        for inner, window in program.windows.items():
+            if window.outer == symbol and inner in self.dims:
+                return self._moving(symbol, inner, window.ahead, window.behind)
         return 0, extent
+
+    def _moving(self, symbol, outer, behind, ahead):
+        """A loop from `behind` lanes before the tile of a block to `ahead` after its end."""
+        any_int, begin, end = {"sym": None}, 0, self.emitter.program.extent(symbol)
+        if behind is not None:
+            begin = self.node("begin", "tile.begin", [{"sym": outer}], any_int)
+        if behind:
+            begin = self.node("first", "add", [begin, -behind], any_int)
+            begin = self.node("first", "sym_max", [begin, 0], any_int)
+            begin = self.node("step", "floordiv", [begin, {"sym": symbol}], any_int)
+            begin = self.node("first", "mul", [begin, {"sym": symbol}], any_int)
+        if ahead is not None:
+            extent, end = end, self.node("end", "tile.end", [{"sym": outer}], any_int)
+        if ahead:
+            end = self.node("last", "add", [end, ahead], any_int)
+            end = self.node("last", "sym_min", [end, extent], any_int)
+        return begin, end
 
     def zeros(self, meta, number=0.0):
         """A constant tile."""
@@ -284,7 +325,8 @@ def _lse(scope, body, member, carried, finish):
     )
     body.env[maximum.number] = step
     body.running.append(maximum)
-    moved = body.node("moved", "aten.sub.Tensor", [{"ref": top}, step], meta)
+    guard = next((x for x in topological([total.args[0]]) if guarded(x) is maximum), maximum)
+    moved = body.node("moved", "aten.sub.Tensor", [{"ref": top}, body.value(guard)], meta)
     scale = body.node("scale", exp, [moved], meta)
     scaled = body.node("scaled", "aten.mul.Tensor", [{"ref": acc}, scale], wide)
     result = body.node("total_next", "aten.add.Tensor", [scaled, body.value(total.args[0])], wide)

@@ -1,22 +1,48 @@
-"""What values cost, in FLOPs and bytes of HBM, and in seconds of one chip: v6e."""
+"""What values cost, in FLOPs and bytes of HBM, and in seconds of one chip."""
 
+import json
 import math
 
+from ..binding import target_text
+from ..chips import RATES
+from ..errors import UsageError
 from .values import topological
 
-HBM_BYTES = 1.64e12
-MXU_FLOPS = 9.18e14
-LANE_FLOPS = 8e12
+LANE_OPS = 4558  # FLOPs of the vector unit in a cycle: 1024 lanes, 4 or 5 of their instructions
 BYTES = {"float32": 4, "int32": 4, "bfloat16": 2, "float16": 2, "bool": 1, "int8": 1, "uint8": 1}
 BLOCK = 512  # rows of a tile where nothing says how many
 MATMULS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "tile.dot")
 
 
-class Estimate:
-    """Sizes and costs of a program's values."""
+def rates(target):
+    """(bytes of HBM, FLOPs of matmuls, FLOPs of lanes), each in a second, of a target.
 
-    def __init__(self, program):
+    A target is what `pallasc.compile` takes: a chip's name, a dict, or a path ending in .json.
+    Raises UsageError of one that says too little.
+    """
+    text = target_text(target)
+    try:
+        given = {"base": text} if not text.lstrip().startswith("{") else json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"target: not JSON: {error}") from None
+    base = given.get("base")
+    if base is not None and base not in RATES:
+        raise UsageError(f"unknown target {base!r}; there are {', '.join(RATES)}")
+    hbm, flops, clocks = RATES.get(base, (None, None, None))
+    if "clock_hz" in given:
+        clocks = given["clock_hz"] * given.get("tensorcores", 1)
+    found = given.get("hbm_bytes_per_s", hbm), given.get("bf16_flops", flops), clocks
+    if not all(isinstance(x, int | float) and x > 0 for x in found):
+        raise UsageError("target: hbm_bytes_per_s, bf16_flops and clock_hz are needed")
+    return found[0], found[1], found[2] * LANE_OPS
+
+
+class Estimate:
+    """Sizes and costs of a program's values on a chip, whose `rates` are."""
+
+    def __init__(self, program, target):
         self.program = program
+        self.rates = rates(target)
 
     def extent(self, symbol):
         """The number of elements of a block's range."""
@@ -71,7 +97,7 @@ class Estimate:
                 products, lanes = products + matmul, lanes + other
         return loaded, products, lanes
 
-    @staticmethod
-    def seconds(loaded, products=0, lanes=0):
+    def seconds(self, loaded, products=0, lanes=0):
         """How long that takes, copies beside the arithmetic."""
-        return max(loaded / HBM_BYTES, products / MXU_FLOPS + lanes / LANE_FLOPS)
+        hbm, flops, lane_flops = self.rates
+        return max(loaded / hbm, products / flops + lanes / lane_flops)

@@ -37,12 +37,14 @@ class Keeper:
             both = f"kept by the forward {microseconds(held)}, again {microseconds(again)}"
             nodes = self._nodes(value)
             if held >= again or nodes is None:
-                self.lines.append(f"computed again {value.name}: {both}")
+                self.lines.append(f"computed again {value.name}{value.line}: {both}")
             elif not self.asked:
-                self.lines.append(f"computed again {value.name}: {both}; --forward keeps it")
+                self.lines.append(
+                    f"computed again {value.name}{value.line}: {both}; --forward keeps it"
+                )
             else:
                 kept = Kept(self._name(value), value, nodes)
-                self.lines.append(f"kept by the forward as {kept.name}: {both}")
+                self.lines.append(f"kept by the forward as {kept.name}{value.line}: {both}")
                 self.kept.append(kept)
                 changes[value.number] = self._load(kept)
         return self.builder.substitute(values, changes) if changes else values
@@ -108,7 +110,7 @@ class Keeper:
 
     def forward(self):
         """The forward that also returns what is kept."""
-        document = copy.deepcopy(self.program.document)
+        document = copy.deepcopy(self.program.source)
         root = next(g for g in document["graphs"] if g["kind"] == "root")
         names = {node["name"] for node in root["nodes"]}
         for kept in self.kept:

@@ -4,8 +4,11 @@ import math
 from dataclasses import dataclass, field
 
 from .errors import GradError
-from .shift import rate
+from .inouts import split
+from .rules_views import items
+from .shift import guarded, rate
 from .values import Builder, Value, depends, number_of, symbols_of, topological
+from .windows import Window, bound
 
 SAME = ("tile.new_var", "aten.clone.default", "aten.alias.default", "aten.contiguous.default")
 QUERIES = {f"tile.{name}" for name in ("begin", "end", "id", "count", "index", "block_size")}
@@ -28,6 +31,9 @@ class Store:
     index: list
     value: Value
     origin: str
+    loc: dict | None = None
+    mask: Value | None = None  # lanes that it writes; None: all
+    loops: tuple = ()  # blocks of the loops around it
 
 
 @dataclass
@@ -38,9 +44,11 @@ class Program:
     builder: Builder
     blocks: dict  # symbol -> block entry, a copy
     grid: list  # symbols
+    source: dict  # the document as it was given
+    inouts: list  # names of what it updates in place: of `x` the document has x_in and x_out
     stores: list = field(default_factory=list)
     order: list = field(default_factory=list)  # symbols of loops, as met
-    until: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose end bounds it
+    windows: dict = field(default_factory=dict)  # loop symbol -> its Window beside a grid tile
     within: dict = field(default_factory=dict)  # loop symbol -> grid symbol whose tile it divides
     root_names: dict = field(default_factory=dict)  # number of a value -> node of the root
     tiles: dict = field(default_factory=dict)  # output -> the name by which its tiles are loaded
@@ -48,6 +56,10 @@ class Program:
     def tensor(self, name):
         """The entry of a host tensor."""
         return next(t for t in self.document["tensors"] if t["name"] == name)
+
+    def host(self, name):
+        """The entry of a tensor as the document that was given names it."""
+        return self.tensor(f"{name}_in" if name in self.inouts else name)
 
     def base(self, name):
         """The entry of the tensor that a view is of."""
@@ -73,6 +85,10 @@ class Program:
             found.append(entry["name"])
         return found
 
+    def moving(self):
+        """The blocks of loops whose range moves with a grid tile, and those of such tiles."""
+        return {*self.windows, *(window.outer for window in self.windows.values())}
+
     def extent(self, symbol):
         """The end of a block's range: an int."""
         return self.blocks[symbol]["extent"]
@@ -80,6 +96,7 @@ class Program:
 
 def lift(document, path="graph"):
     """The Program of a document. Raises GradError, which names the node."""
+    source, (document, inouts) = document, split(document, path)
     blocks = {b["symbol"]: dict(b) for b in document.get("block_sizes") or []}
     graphs = {g["id"]: g for g in document["graphs"]}
     roots = [g for g in document["graphs"] if g["kind"] == "root"]
@@ -87,7 +104,7 @@ def lift(document, path="graph"):
         raise GradError(f"{path}: {len(roots)} roots; a forward of one root can be differentiated")
     by_id = {b["id"]: symbol for symbol, b in blocks.items()}
     grid = [by_id[i] for i in roots[0].get("grid") or []]
-    program = Program(document, Builder(set(blocks)), blocks, grid)
+    program = Program(document, Builder(set(blocks)), blocks, grid, source, inouts)
     for symbol in grid:
         if not isinstance(blocks[symbol].get("extent"), int) or blocks[symbol].get("begin"):
             raise GradError(f"{path}: grid block {symbol!r} has no fixed range from 0")
@@ -109,13 +126,16 @@ class _Lifter:
         self.program, self.graphs, self.by_id, self.path = program, graphs, by_id, path
         self.builder = program.builder
         self.loops = 0
+        self.around = []  # blocks of the loops that are being read
 
     def origin(self, graph, position):
         node = graph["nodes"][position]
         at = self.program.document["graphs"].index(graph)
+        loc = node.get("loc") or {}
+        line = f", {loc['file']}:{loc.get('line')}" if loc.get("file") else ""
         return (
             f"{self.path}: /graphs/{at}/nodes/{position}: node {node['name']!r} "
-            f"({node.get('target', node.get('op'))})"
+            f"({node.get('target', node.get('op'))}){line}"
         )
 
     def graph(self, graph, args):
@@ -129,6 +149,7 @@ class _Lifter:
             elif kind == "output":
                 return [self.argument(item, env) for item in (node.get("args") or [[]])[0]]
             else:
+                self.builder.origin, self.builder.loc = origin, node.get("loc")
                 env[node["name"]] = made = self.node(node, env, origin)
                 if graph["kind"] == "root" and isinstance(made, Value):
                     self.program.root_names[made.number] = node["name"]
@@ -169,17 +190,26 @@ class _Lifter:
             return self.store(args, origin)
         if target == "tile.load":
             args[0] = args[0]["host"]
+            if args[0] in self.program.inouts:
+                if any(store.tensor == f"{args[0]}_out" for store in self.program.stores):
+                    raise GradError(f"reads {args[0]!r} after it is written", origin)
+                args[0] += "_in"
             if self.program.base(args[0])["role"] not in ("input", "derived"):
                 raise GradError(f"reads {args[0]!r}, which the graph may write", origin)
-            if len(args) > 2 and args[2] is not None:
-                raise GradError("a load with a mask has no derivative here", origin)
-            turned = self.turned(args, meta, origin, node["name"])
-            if turned is not None:
-                return turned
+            mask = args.pop(2) if len(args) > 2 else None
+            made = self.load(args, meta, origin, node["name"])
+            if mask is None:
+                return made
+            zero = self.builder.full(made.shape, 0.0 if made.is_float else 0, made.dtype)
+            return self.builder.where(mask, made, zero)
         if target in QUERIES and isinstance(args[0], str):
             args[0] = {"sym": args[0]}
         if "tuple" in meta:
-            raise GradError("gives several values; none such can be differentiated", origin)
+            metas = [(m.get("dtype"), m.get("shape", ())) for m in meta["tuple"]]
+            found = items(self.builder, target, args, kwargs, metas)
+            if found is None:
+                raise GradError("gives several values, and has no derivative here", origin)
+            return found
         if "sym" in meta and isinstance(meta["sym"], (int, str)) and target not in QUERIES:
             return meta["sym"] if isinstance(meta["sym"], int) else {"sym": meta["sym"]}
         return self.builder.make(
@@ -190,6 +220,14 @@ class _Lifter:
             kwargs,
             origin=origin,
             name=node["name"],
+        )
+
+    def load(self, args, meta, origin, name):
+        turned = self.turned(args, meta, origin, name)
+        if turned is not None:
+            return turned
+        return self.builder.make(
+            "tile.load", args, meta["dtype"], meta["shape"], origin=origin, name=name
         )
 
     def turned(self, args, meta, origin, name):
@@ -223,15 +261,15 @@ class _Lifter:
             shape = (
                 source.shape
                 if isinstance(source, Value)
-                else self.program.tensor(source["host"])["shape"]
+                else self.program.host(source["host"])["shape"]
             )
             size = shape[args[1]]
         return size if isinstance(size, int) else {"sym": size}
 
     def store(self, args, origin):
         tensor, index, value = args[0]["host"], args[1], args[2]
-        if len(args) > 3 and args[3] is not None:
-            raise GradError("a store with a mask has no derivative here", origin)
+        tensor += "_out" if tensor in self.program.inouts else ""
+        mask = args[3] if len(args) > 3 else None
         if not isinstance(value, Value):
             value = self.builder.make(
                 "aten.scalar_tensor.default",
@@ -240,7 +278,8 @@ class _Lifter:
                 (),
                 {"dtype": {"dtype": "float32"}},
             )
-        self.program.stores.append(Store(tensor, index, value, origin))
+        loc, loops = self.builder.loc, tuple(self.around)
+        self.program.stores.append(Store(tensor, index, value, origin, loc, mask, loops))
 
     def loop(self, args, meta, origin):
         graph = self.graphs[args[0]]
@@ -258,7 +297,9 @@ class _Lifter:
             inside[argument] = self.builder.make(
                 "@carry", [self.loops, argument, start], start.dtype, start.shape, origin=origin
             )
+        self.around += symbols
         outputs = self.graph(graph, inside)
+        del self.around[-len(symbols) :]
         return _Carried(self, symbols, actual, inside, carried, outputs, origin).results()
 
     def range(self, symbol, begin, end, origin):
@@ -266,12 +307,14 @@ class _Lifter:
         if symbol not in program.order:
             program.order.append(symbol)
         outer = _query(end, "tile.end")
+        window = self.window(begin, end, block.get("extent"))
         if outer and _query(begin, "tile.begin") == outer:
             program.within[symbol] = outer
             extent = program.extent(outer)
-        elif outer and begin == 0:
-            program.until[symbol] = outer
-            extent = program.extent(outer)
+        elif window:
+            program.windows[symbol] = window
+            extent = block.get("extent") if isinstance(end, Value) else end
+            extent = program.extent(window.outer) if extent is None else extent
         elif begin == 0 and isinstance(end, int):
             extent = end
         else:
@@ -279,6 +322,18 @@ class _Lifter:
         if block.get("extent") not in (None, extent) or block.get("begin"):
             raise GradError(f"block {symbol!r} has another range than this loop", origin)
         block["extent"] = extent
+
+    def window(self, begin, end, extent):
+        """The Window of a loop between these bounds; None if it is none."""
+        first = bound(begin, "tile.begin")
+        last = bound(end, "tile.end", extent if isinstance(extent, int) else math.inf)
+        whole = (begin == 0 and first is None), (isinstance(end, int) and last is None)
+        known = [found for found in (first, last) if found]
+        if not known or not (first or whole[0]) or not (last or whole[1]):
+            return None
+        if len({symbol for symbol, _ in known}) > 1 or known[0][0] not in self.program.grid:
+            return None
+        return Window(known[0][0], -first[1] if first else None, last[1] if last else None)
 
 
 def _bounds(values):
@@ -406,7 +461,7 @@ class _Carried:
             return None
         old, new = difference.args
         for number, (step, maximum) in self.largest.items():
-            if isinstance(old, Value) and old.number == number and new is step:
+            if isinstance(old, Value) and old.number == number and step in (new, guarded(new)):
                 self.builder.bases[maximum.number] = factor.target
                 return maximum
         return None
@@ -433,7 +488,7 @@ def _without_outer_tiles(program, path):
     for inner, outer in program.within.items():
         for store in program.stores:
             for part in [store.value, *topological([store.value])]:
-                if outer in part.space or inner in program.until:
+                if outer in part.space or inner in program.windows:
                     raise GradError(
                         f"depends on the tile of {outer!r}, which a loop over {inner!r} divides",
                         part.origin,

@@ -5,7 +5,7 @@ log-sum-exp for it makes the sum of the exponentials 1, and what is divided by t
 itself. So a forward that stores its log-sum-exp, or the quotient, leaves a backward little to do.
 """
 
-from .shift import rate
+from .shift import guarded, rate
 from .values import LINEAR_VIEWS, topological
 
 EXPONENTIALS = ("aten.exp.default", "aten.exp2.default")
@@ -23,6 +23,7 @@ def normalize(program, roots, shifts):
 
 def _changes(program, maximum):
     builder = program.builder
+    builder.at(maximum)
     values = topological([store.value for store in program.stores])
     total = _sum_of_exponentials(builder, values, maximum)
     if total is None:
@@ -93,6 +94,8 @@ def _quotients(program, total):
     found = []
     for store in program.stores:
         value = _rounded(store.value)
+        if store.mask is not None:
+            continue
         if value.target == "aten.div.Tensor" and _unviewed(value.args[1]) is total:
             found.append((value.args[0], residual(program, store, value.dtype)))
     return found
@@ -101,11 +104,16 @@ def _quotients(program, total):
 def _stored_logsumexp(program, maximum, total):
     for store in program.stores:
         value = _rounded(store.value)
-        if value.target != "aten.add.Tensor" or value.dtype != "float32":
+        if value.target != "aten.add.Tensor" or value.dtype != "float32" or store.mask is not None:
             continue
         for a, b in (value.args, reversed(value.args)):
             logarithm = LOGS[program.builder.bases[maximum.number]]
-            if _unviewed(a) is maximum and b.target == logarithm and _unviewed(b.args[0]) is total:
+            shift = _unviewed(a)
+            if (
+                maximum in (shift, guarded(shift))
+                and b.target == logarithm
+                and _unviewed(b.args[0]) is total
+            ):
                 return _shaped(program.builder, residual(program, store), maximum.shape)
     return None
 

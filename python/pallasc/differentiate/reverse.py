@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from .errors import GradError
 from .rules import CONSTANT, RULES, SHAPED
+from .rules_rows import extreme
 from .shift import NOTHING, rate
 from .values import symbols_of, topological
 
-MAXIMA = ("@max", "aten.amax.default", "aten.max.dim", "aten.max.default")
+MAXIMA = ("@max", "aten.amax.default", "aten.max.default")
 
 
 @dataclass
@@ -78,12 +79,12 @@ class _Reverse:
         return whole
 
     def step(self, value, gradient):
+        self.builder.at(value)
         if value.target in CONSTANT:
             return
-        if value.target in MAXIMA:
-            self.shift(value)
+        if value.target in MAXIMA and self.shift(value):
             return
-        rule = RULES.get(value.target)
+        rule = extreme if value.target in MAXIMA else RULES.get(value.target)
         found = rule(self.builder, value, gradient) if rule else None
         if found is None:
             raise GradError("has no derivative here", value.origin or value.target)
@@ -95,16 +96,19 @@ class _Reverse:
                 self.give(operand, part, space, value)
 
     def shift(self, value):
-        """A maximum passes nothing on if it only shifts exponents: then its gradients cancel."""
+        """Whether a maximum only shifts exponents: its gradients cancel, and it passes none on."""
         for store in self.program.stores:
             if rate(self.builder, store.value, value) != NOTHING:
+                if value.target != "@max":
+                    return False
                 raise GradError(
                     f"the value stored in {store.tensor!r} may change with this maximum, and a "
-                    "maximum has a derivative only where it shifts exponents and cancels",
+                    "loop's maximum has a derivative only where it shifts exponents and cancels",
                     value.origin,
                 )
         if value not in self.shifts:
             self.shifts.append(value)
+        return True
 
     def give(self, operand, part, space, user):
         builder = self.builder

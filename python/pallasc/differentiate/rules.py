@@ -6,6 +6,9 @@ may be of any shape that broadcasts to its value's; where it is wider, the rever
 
 import math
 
+from .rules_curves import CURVES, TRIANGLES
+from .rules_rows import ROWS
+from .rules_views import VIEWS
 from .values import Value, number_of
 
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -278,8 +281,7 @@ def _squeeze(b, value, g):
 def _view(b, value, g):
     x = value.args[0]
     wide = b.expand(g, value.shape)
-    sizes = [s if isinstance(s, int) else {"sym": s} for s in x.shape]
-    return [(x, b.make("aten.reshape.default", [wide, sizes], wide.dtype, x.shape, name="shaped"))]
+    return [(x, b.reshape(wide, x.shape))]
 
 
 def _through(b, value, g):
@@ -302,6 +304,13 @@ def _dot(b, value, g):
     x, y = value.args[:2]
     acc = [(value.args[2], g)] if len(value.args) > 2 and isinstance(value.args[2], Value) else []
     return acc + _factors(b, x, y, b.expand(g, value.shape))
+
+
+def _times_vector(b, value, g):
+    x, y = value.args
+    column = b.insert(b.expand(g, value.shape), [1])
+    found = [(x, b.mul(column, b.insert(y, [0])))] if _flows(x) else []
+    return [*found, (y, b.sum(b.mul(column, x), [0], False))]
 
 
 def _factors(b, x, y, g):
@@ -400,9 +409,16 @@ RULES = {
     "aten.bmm.dtype": _matmul,
     "aten.matmul.default": _matmul,
     "aten.addmm.default": _addmm,
+    "aten.addmm.dtype": _addmm,
     "aten.baddbmm.default": _addmm,
+    "aten.baddbmm.dtype": _addmm,
+    "aten.mv.default": _times_vector,
     "tile.dot": _dot,
     "@sum": _through,
+    **CURVES,
+    **TRIANGLES,
+    **ROWS,
+    **VIEWS,
 }
 # Ops whose rules give gradients of their operands' own shapes; all others are of lanes.
 SHAPED = {
@@ -410,7 +426,7 @@ SHAPED = {
     for name, rule in RULES.items()
     if rule in (_sum, _mean, _permute, _transpose, _subscript, _unsqueeze, _squeeze, _view)
     or rule in (_matmul, _addmm, _dot)
-} - {"aten.expand.default"}
+} | {*ROWS, *VIEWS, "aten.mv.default", "aten.amax.default", "aten.max.default"}
 CONSTANT = (
     "aten.detach.default",
     "aten.full.default",
@@ -424,4 +440,14 @@ CONSTANT = (
     "aten.round.default",
     "aten.trunc.default",
     "aten.sign.default",
+    "aten.sgn.default",
+    "aten.floor_divide.default",
+    "aten.floor_divide.Scalar",
+    "aten.round.decimals",
+    "aten.zeros_like.default",
+    "aten.ones_like.default",
+    "aten.full_like.default",
+    "aten.new_full.default",
+    "aten.new_zeros.default",
+    "aten.new_ones.default",
 )

@@ -28,13 +28,15 @@ class Target:
     loops: tuple = ()  # blocks that the root runs over in a loop, which stores its tiles
     level: int = 0
     root: int = 0  # its number, once it is written
+    scatters: bool = False  # lanes are added to the places that the index says
+    space: frozenset = frozenset()  # blocks that the places depend on
     why: str = ""
 
     @property
     def grid(self):
         """The blocks of its root's grid."""
         groups = {group for group, _ in self.groups.values()}
-        return (self.value.space - set(self.groups) - set(self.loops)) | groups
+        return ((self.value.space | self.space) - set(self.groups) - set(self.loops)) | groups
 
 
 @dataclass
@@ -73,7 +75,7 @@ class Schedule:
         """Sums over blocks: each tile's part in memory, where that is cheaper than a loop."""
         for target in self.targets:
             value = target.value
-            if value.target != "@sum" or target.groups:
+            if value.target != "@sum" or target.groups or target.scatters:
                 continue
             inner = value.args[0]
             grid = target.grid
@@ -99,9 +101,9 @@ class Schedule:
 
     def _is_whole(self, target):
         """Whether a target is all of an output: no view of it, and no other stores to it."""
-        entry = self.program.tensor(target.tensor.removeprefix("d_"))
-        same = [other for other in self.targets if other.tensor == target.tensor]
-        return entry["role"] == "input" and len(same) == 1
+        name = target.tensor.removeprefix("d_")
+        bases = [self.program.base(t.tensor.removeprefix("d_"))["name"] for t in self.targets]
+        return self.program.tensor(name)["role"] == "input" and bases.count(name) == 1
 
     def _keep_what_must(self):
         changed = True
@@ -163,7 +165,7 @@ class Schedule:
                 continue
             [space] = spaces
             only = all(self.loads(t).count(o) == 0 for t in self._others(target) for o in needed)
-            cut_short = {*self.program.until, *self.program.until.values()} & (target.grid - space)
+            cut_short = self.program.moving() & (target.grid - space)
             if cut_short:  # the loop would leave out tiles whose gradient is 0
                 continue
             if space < target.grid and only and not any(self.loads(other) for other in needed):
@@ -242,7 +244,7 @@ class Schedule:
         symbols = self.program.grid + self.program.order
         lead = [s for s in symbols if s in value.space and s not in value.shape]
         strange = symbols_of(list(value.shape), self.builder.symbols) - set(value.shape)
-        if strange or {*self.program.until, *self.program.until.values()} & set(lead):
+        if strange or self.program.moving() & set(lead):
             raise GradError("has a shape that cannot be kept", value.origin)
         index = [self.builder.make("tile.id", [{"sym": s}], None, (), name="tile_id") for s in lead]
         index += [

@@ -40,6 +40,8 @@ def _rate(value, maximum, rates, unit):
     got = [rates[x.number] for x in inputs]
     if all(g == NOTHING for g in got):
         return NOTHING
+    if (kept := guarded(value)) is not None:
+        return rates[kept.number]
     if any(g is None for g in got):
         return None
     target = value.target
@@ -54,6 +56,17 @@ def _rate(value, maximum, rates, unit):
         return got[0] if got[0][0] == "mul" and fixed else None
     if target in _MATMULS:
         return ("mul", got[0][1] + got[1][1]) if all(g[0] == "mul" for g in got) else None
+    return None
+
+
+def guarded(value):
+    """The x of `where(x == -inf, number, x)`, a maximum of what may all be hidden; or None."""
+    if not value.target.startswith("aten.where."):
+        return None
+    condition, number, x = value.args
+    same = isinstance(condition, Value) and condition.target in ("aten.eq.Scalar", "aten.eq.Tensor")
+    if same and condition.args[0] is x and number_of(condition.args[1]) == -math.inf:
+        return x if number_of(number) is not None else None
     return None
 
 

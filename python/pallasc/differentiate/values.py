@@ -41,11 +41,18 @@ class Value:
     dims: tuple = ()
     origin: str | None = None
     name: str = "value"
+    loc: dict | None = None  # the line of source that it is of, or whose gradient it is part of
 
     @property
     def inputs(self):
         """The values among the arguments."""
         return list(values_in((self.args, self.kwargs)))
+
+    @property
+    def line(self):
+        """The line of source that it is of, as ` (FILE:LINE)`; nothing where no node says it."""
+        loc = self.loc or {}
+        return f" ({loc['file']}:{loc.get('line')})" if loc.get("file") else ""
 
     @property
     def is_float(self):
@@ -152,6 +159,8 @@ class Builder:
         self.symbols = symbols
         self.scalars = {}  # name -> value, of scalars that have one
         self.bases = {}  # number of a maximum -> target of the exponentials that it shifts
+        self.placed_in = {}  # number of a value -> (dim, [(first lane, tile)]); the rest of it is 0
+        self.origin, self.loc = None, None  # of the node that values are made for
         self._made = {}
 
     def make(self, target, args, dtype, shape, kwargs=None, dims=(), origin=None, name="value"):
@@ -176,10 +185,15 @@ class Builder:
                 shape,
                 frozenset(space),
                 dims,
-                origin,
+                origin or self.origin,
                 name,
+                self.loc,
             )
         return self._made[key]
+
+    def at(self, value):
+        """What is made from now on is made for this value."""
+        self.origin, self.loc = value.origin, value.loc
 
     # Arithmetic of gradients: float32, broadcasting.
 
@@ -191,8 +205,63 @@ class Builder:
         return self.make(target, [a, b], dtype, broadcast(*shapes), name=name)
 
     def add(self, a, b):
-        """a + b."""
-        return self.binary("aten.add.Tensor", a, b)
+        """a + b; of what is 0 but for lanes that the other has not, both put together."""
+        return self._together(a, b) or self.binary("aten.add.Tensor", a, b)
+
+    def _together(self, a, b):
+        if not isinstance(b, Value) or a.shape != b.shape:
+            return None
+        one, other = (self.placed_in.get(x.number) for x in (a, b))
+        if one and other and one[0] == other[0]:
+            pieces = sorted([*one[1], *other[1]], key=lambda piece: piece[0])
+            ends = [0, *(begin + part.shape[one[0]] for begin, part in pieces)]
+            if all(begin >= end for (begin, _), end in zip(pieces, ends, strict=False)):
+                return self.placed(one[0], a.shape[one[0]], pieces)
+        if a.target == b.target == "aten.reshape.default":
+            inner = self._together(a.args[0], b.args[0])
+            return inner and self.reshape(inner, a.shape)
+        if a.target == b.target == "tile.join":
+            for one, other in ((a, b), (b, a)):
+                if number_of(one.args[1]) == number_of(other.args[0]) == 0:
+                    both = [one.args[0], other.args[1]]
+                    return self.make("tile.join", both, a.dtype, a.shape, name="pairs")
+        return None
+
+    def placed(self, dim, size, pieces):
+        """A tile of 0 along a dim of so many lanes, but for [(first lane, tile)], in order."""
+        parts, end = [], 0
+        for begin, part in [*pieces, (size, None)]:
+            if begin > end:
+                like = pieces[0][1]
+                shape = [begin - end if d == dim else s for d, s in enumerate(like.shape)]
+                parts.append(self.full(shape, 0.0, like.dtype))
+            if part is not None:
+                parts.append(part)
+                end = begin + part.shape[dim]
+        if len(parts) == 1:
+            return parts[0]
+        shape = [size if d == dim else s for d, s in enumerate(parts[0].shape)]
+        made = self.make("aten.cat.default", [parts, dim], parts[0].dtype, shape, name="placed")
+        self.placed_in[made.number] = dim, pieces
+        return made
+
+    def slice(self, a, dim, begin, end):
+        """Lanes `begin` to `end` of a dim of ints."""
+        if (begin, end) == (0, a.shape[dim]):
+            return a
+        shape = [end - begin if d == dim else s for d, s in enumerate(a.shape)]
+        return self.make("aten.slice.Tensor", [a, dim, begin, end], a.dtype, shape, name="part")
+
+    def reshape(self, a, shape):
+        """a in another shape."""
+        args = [a, sizes(shape)]
+        return self.make("aten.reshape.default", args, a.dtype, shape, name="shaped")
+
+    def item(self, target, args, place, metas):
+        """One result of an op of several; `metas` are the (dtype, shape) of all."""
+        metas = [[dtype, list(shape)] for dtype, shape in metas]
+        dtype, shape = metas[place]
+        return self.make("@item", [target, args, place, metas], dtype, shape, name="item")
 
     def sub(self, a, b):
         """a - b, one of them perhaps a number."""
@@ -362,6 +431,7 @@ class Builder:
             def swap(x):
                 return done[x.number]
 
+            self.at(value)
             args = map_values(list(value.args), swap)
             kwargs = map_values(value.kwargs, swap)
             done[value.number] = self.make(
