@@ -175,6 +175,14 @@ PALLASC_API pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, co
 PALLASC_API pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,
                                             const pallasc_options *options);
 
+/* The type of one node: `json` is a document without a configuration, the node stands before the output of its last
+ * graph. It may leave out its `meta`: pallasc_result_graph() is what that would be, as JSON, null for a store; another
+ * that it has is refused. It holds for all sizes that blocks and tunables may get, or the result is refused. A builder of documents asks
+ * this, so that the rules stand here alone (python/pallasc/build).
+ *
+ * NULL only if there is no memory. Free the result with pallasc_result_free. */
+PALLASC_API pallasc_result *pallasc_infer(pallasc_context *context, const char *json, size_t length);
+
 /* A page of a Python module alone, which need not be one of pallasc's: `python` is its text, `target` names the chip in
  * the heading, `found` is as in pallasc_options. The result has the page and no other text.
  *

@@ -75,6 +75,7 @@ def _prototypes():
     yield "graph_status", ctypes.c_int, [handle]
     yield "graph_free", None, [handle]
     yield "graph_compile", handle, [handle, options]
+    yield "infer", handle, [handle, text, size]
     yield "module_page", handle, [handle, text, text, text, text]
     yield "result_status", ctypes.c_int, [handle]
     yield "result_free", None, [handle]
@@ -248,6 +249,30 @@ def _answer(dll, result):
         return {name: text(name) for name in TEXTS} | {"status": dll.pallasc_result_status(result)}
     finally:
         dll.pallasc_result_free(result)
+
+
+class Inference:
+    """The library's rules for types, one node at a time."""
+
+    def __init__(self, library=None):
+        self._dll = (library or find_library())._dll
+        self._context = self._dll.pallasc_context_new()
+
+    def __del__(self):
+        if getattr(self, "_context", None):
+            self._dll.pallasc_context_free(self._context)
+
+    def infer(self, document):
+        """What `meta` is of the last node before a document's last output; nodes need none.
+
+        Raises CompileError with what the rules say.
+        """
+        data = json.dumps(document).encode()
+        answer = _answer(self._dll, self._dll.pallasc_infer(self._context, data, len(data)))
+        if answer["status"] != OK:
+            diagnostics = parse_diagnostics(answer["diagnostics"])
+            raise CompileError(format_diagnostics(diagnostics), diagnostics, answer["status"])
+        return json.loads(answer["graph"])
 
 
 def module_page(name, target, python, found, library=None):
