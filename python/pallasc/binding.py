@@ -9,6 +9,8 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from .errors import CompileError, FileError
 from .module import Module, read_text
@@ -254,7 +256,7 @@ def _answer(dll, result):
 class Inference:
     """The library's rules for types, one node at a time."""
 
-    def __init__(self, library=None):
+    def __init__(self, library: Library | None = None) -> None:
         self._dll = (library or find_library())._dll
         self._context = self._dll.pallasc_context_new()
 
@@ -262,7 +264,7 @@ class Inference:
         if getattr(self, "_context", None):
             self._dll.pallasc_context_free(self._context)
 
-    def infer(self, document):
+    def infer(self, document: Mapping[str, Any]) -> Any:
         """What `meta` is of the last node before a document's last output; nodes need none.
 
         Raises CompileError with what the rules say.
@@ -328,14 +330,17 @@ def find_library():
 
 
 def graph_text(graph):
-    """(text, name for messages) of a graph given as dict, text, or path."""
+    """(text, name for messages) of a graph given as dict, text, path, or `build.Graph`."""
+    if callable(made := getattr(graph, "document", None)):
+        graph = made()
     if isinstance(graph, dict):
         return _dump(graph, "graph"), "<graph>"
     if isinstance(graph, str) and graph.lstrip().startswith(("{", "program ")):
         return graph, "<graph>"
     if isinstance(graph, str | os.PathLike):
         return read_text(graph), "<stdin>" if str(graph) == "-" else str(graph)
-    raise TypeError(f"a graph is a dict, JSON text or a path, not {type(graph).__name__}")
+    told = type(graph).__name__
+    raise TypeError(f"a graph is a dict, a build.Graph, JSON text or a path, not {told}")
 
 
 def config_text(config):
@@ -408,8 +413,8 @@ def compile(
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
-      graph: a dict, JSON text, kernel text (docs/kernel.md), the path of a file of either, or a
-        `Graph` that was read before.
+      graph: a dict, a `build.Graph`, JSON text, kernel text (docs/kernel.md), the path of a file of
+        either, or a `Graph` that was read before.
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
       sizes: named sizes over the graph's own, {"S": 4096}; or None.

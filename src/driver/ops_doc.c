@@ -129,11 +129,11 @@ void ops_print_markdown(Text *out) {
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
-static void print_param_json(const OpParam *param, Text *out) {
+static void print_param_json(const OpParam *param, bool by_name, Text *out) {
 	text_put(out, "{\"name\": \"");
 	text_putn(out, param->name, param->name_length);
 	text_printf(out, "\", \"letter\": \"%c\", \"nullable\": %s, \"by_name\": %s", param->letter,
-	            param->nullable ? "true" : "false", param->by_name ? "true" : "false");
+	            param->nullable ? "true" : "false", by_name ? "true" : "false");
 	if (param->fallback != NULL) {
 		text_put(out, ", \"default\": ");
 		text_putn(out, param->fallback, param->fallback_length);
@@ -152,9 +152,11 @@ static void print_row_json(uint16_t op, Text *out) {
 	text_printf(out, "{\"target\": \"%s\", \"kind\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", \"params\": [",
 	            row->target, kind_titles[row->kind], shape_rules[row->shape], dtype_rules[row->dtype]);
 	const char *separator = "";
+	bool by_name = false;
 	for (const char *at = row->params; (at = op_param_next(at, &param)) != NULL; separator = ",\n  ") {
+		by_name |= param.by_name;
 		text_put(out, separator);
-		print_param_json(&param, out);
+		print_param_json(&param, by_name, out);
 	}
 	text_put(out, "]}");
 }
