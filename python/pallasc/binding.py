@@ -482,6 +482,8 @@ def format_diagnostics(diagnostics):
         parts = [":".join(place)] if place else []
         parts += [item.get("severity", "error"), item.get("message", "")]
         lines.append(": ".join(parts))
+        if loc := item.get("loc"):
+            lines.append("  from: " + ":".join(str(x) for x in loc.values() if x))
         if item.get("hint"):
             lines.append(f"  hint: {item['hint']}")
     return "\n".join(lines)
