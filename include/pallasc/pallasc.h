@@ -214,8 +214,8 @@ PALLASC_API const char *pallasc_result_page(const pallasc_result *result, size_t
 
 /* Errors, warnings and notes as JSON lines, in the order of the input: one object per line with
  * "severity" ("error", "warning", "note"), "code", "message", and, where known, "file", "line",
- * "column" (both from 1), "pointer" (a JSON pointer into the document) and "hint". "" if there are
- * none. Warnings come with successful results, too. */
+ * "column" (both from 1), "pointer" (a JSON pointer into the document), "hint" and "loc" ("file" and "line"
+ * of the program that the node is from). "" if there are none. Warnings come with successful results, too. */
 PALLASC_API const char *pallasc_result_diagnostics(const pallasc_result *result, size_t *length);
 
 /* Frees a result and its texts. */

@@ -329,10 +329,14 @@ def find_library():
     raise FileError(f"no libpallasc at {places}: run `make`, or set PALLASC_LIBRARY")
 
 
+def built(graph):
+    """The document of a `build.Graph`; what else a graph is given as stays as it is."""
+    return graph.document() if callable(getattr(graph, "document", None)) else graph
+
+
 def graph_text(graph):
     """(text, name for messages) of a graph given as dict, text, path, or `build.Graph`."""
-    if callable(made := getattr(graph, "document", None)):
-        graph = made()
+    graph = built(graph)
     if isinstance(graph, dict):
         return _dump(graph, "graph"), "<graph>"
     if isinstance(graph, str) and graph.lstrip().startswith(("{", "program ")):

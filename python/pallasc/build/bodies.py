@@ -185,7 +185,7 @@ class Body:
             raise caller().error(message)
         if isinstance(operand, Tile):
             self.check_open(operand)
-        if operand is None or isinstance(operand, bool | str | Size):
+        if operand is None or isinstance(operand, bool | Size):
             return operand
         if isinstance(operand, numbers.Integral):
             return int(operand)
@@ -314,7 +314,7 @@ class Body:
             return [self._entry(entry) for entry in _entries(value)]
         if letter == "t" and isinstance(value, Tensor):
             return self.host(value)
-        if letter in "GTC":
+        if letter in "GTC" or (letter == "s" and isinstance(value, str)):
             return value
         return self._plain(value, sizes=letter in "iI")
 

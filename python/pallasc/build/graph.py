@@ -69,21 +69,23 @@ class Graph:
         self.tensors: list[Tensor] = []
         self.scalars: list[Scalar] = []
         self.head: dict[str, Any] = {"assume_in_bounds": True} if assume_in_bounds else {}
-        self.tables: dict[str, Any] = {"sizes": {}, "tunables": {}, "block_sizes": []}
+        self.tables: dict[str, Any] = {"name": name, "sizes": {}, "tunables": {}, "block_sizes": []}
         self.values: dict[str, Any] = {}  # of scalars that the graph gives
         self.results: list[dict[str, Any]] = []
         self.bodies: list[Body] = []  # that are closed, in that order
         self.settings: dict[str, Any] = {}
         self.types = Types(lambda: self.tables)
         self._last_if: _Branches | None = None
+        self._ask("graph", "add", [0, 1])
 
     # ---- tables ------------------------------------------------------------------------------
 
     def size(self, name: str, value: int) -> Size:
         """A named size; `value` is what it is where nobody says another."""
         self._check_name(name)
-        self.tables["sizes"][name] = value
-        self._check_tables()
+        if type(value) is not int or value < 1:
+            raise caller().error(f"size '{name}' is {value!r}, no int above 0")
+        self._add("sizes", f"size '{name}'", name, value)
         return Size(name)
 
     def sizes(self, **values: int) -> tuple[Size, ...]:
@@ -94,8 +96,7 @@ class Graph:
         """An int that the configuration chooses."""
         self._check_name(name)
         row = {"default": default} | ({"choices": list(choices)} if choices else {})
-        self.tables["tunables"][name] = row
-        self._check_tables()
+        self._add("tunables", f"tunable '{name}'", name, row)
         return Size(name)
 
     def input(self, name: str, shape: Shape, dtype: str) -> Tensor:
@@ -293,8 +294,15 @@ class Graph:
         if name in {*self.tables["sizes"], *self.tables["tunables"], *symbols}:
             raise caller().error(f"there is a size, tunable or block '{name}' already")
 
-    def _check_tables(self) -> None:
-        self._ask("sym", "add", [0, 1])
+    def _add(self, table: str, what: str, name: str, row: Any) -> None:
+        """Adds to a table what the library takes."""
+        rows = self.tables[table]
+        self.tables[table] = {**rows, name: row}
+        try:
+            self._ask(what, "add", [0, 1])
+        except BuildError:
+            self.tables[table] = rows
+            raise
 
     def _ask(self, what: str, target: str, args: list[Any]) -> None:
         try:

@@ -23,7 +23,7 @@ class Types:
     """Asks for types within one graph's tables.
 
     Args:
-      tables: gives the document's `sizes`, `tunables` and `block_sizes`.
+      tables: gives the document's `name`, `sizes`, `tunables` and `block_sizes`.
     """
 
     def __init__(self, tables: Any) -> None:
@@ -127,7 +127,7 @@ class _Question:
         return {
             "format": "fxtile",
             "version": 1,
-            "name": "question",
+            "name": self.tables["name"],
             "tensors": [*self.tensors.values(), spare],
             "scalars": self.scalars,
             "tunables": {**self.tables["tunables"], **sizes},

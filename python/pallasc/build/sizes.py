@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from typing import TypeAlias
+
+from .source import error
 
 
 class Size:
@@ -81,7 +84,11 @@ def max_size(*sizes: Dim) -> Size:
 
 def dim_json(dim: Dim) -> int | str:
     """A dim as a shape has it."""
-    return dim.text if isinstance(dim, Size) else int(dim)
+    if isinstance(dim, Size):
+        return dim.text
+    if not isinstance(dim, numbers.Integral) or isinstance(dim, bool):
+        raise error(f"a dim is an int or a size (Graph.size), not {dim!r}")
+    return int(dim)
 
 
 def dim_of(json: int | str) -> Dim:

@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+from ..binding import built
 from ..binding import compile as compile_graph
 from ..command import Parser, read_json, write_file
 from ..document_text import document_text
@@ -20,7 +21,7 @@ __all__ = ["GradError", "grad", "main"]
 
 
 def grad(document, wrt=None, residuals=()):
-    """The document of the backward pass of `document`, a dict of the graph format or its path.
+    """The document of the backward pass of `document`: a dict, its path, or a `build.Graph`.
 
     Its inputs are those of the forward that it needs, outputs of the forward that it needs, and
     `d_<output>`, the gradient of each returned output of floats. Its outputs are `d_<input>` for
@@ -29,6 +30,7 @@ def grad(document, wrt=None, residuals=()):
 
     Raises GradError, which names the node that stops it, and CompileError of what is no graph.
     """
+    document = built(document)
     if isinstance(document, (str, Path)):
         path = str(document)
         return _derived(read_json(path, "graph"), wrt, residuals, False, path).backward
