@@ -209,7 +209,7 @@ def segment_sums():
 
 @kernel
 def loops_in_loops():
-    """Two loops, one in the other, the inner one over two dims; one of them over part of its dim."""
+    """Two loops, one in the other; the inner one is over two dims, of one only a part."""
     g = Graph("loops_in_loops")
     x = g.input("x", [40, 3, 8, 256], "float32")
     out = g.output("out", [40], "float32")
@@ -261,9 +261,8 @@ def flagged_sums():
     with g.grid(m=axis(421, size=64)) as (m,):
         acc = g.var(ops.zeros([m], dtype="float32"))
         other = g.var(ops.full([m], 2.0, "float32"))
-        with g.if_(flags[m.id] > 0):
-            with g.loop("n", 300) as n:
-                acc += ops.sum(x[m, n], -1)
+        with g.if_(flags[m.id] > 0), g.loop("n", 300) as n:
+            acc += ops.sum(x[m, n], -1)
         with g.else_():
             acc -= 1.0
             other *= 3.0

@@ -6,8 +6,9 @@ import pytest
 from built import KERNELS, attention, matmul_bias
 from pallasc.simulate import interpret_params, simulate
 
-# Of the difference beside 1 and the value; bfloat16 holds 8 bits.
+# Of the difference beside 1 and the value: sums of hundreds of float32, and bfloat16's 8 bits.
 TOLERANCE = {"attention": 4e-3}
+SUMS = 4e-5
 
 
 def simulated(module, inputs):
@@ -23,7 +24,7 @@ def test_kernels(name):
     (found,) = simulated(pallasc.compile(graph), inputs)
     assert found.shape == expected.shape
     error = np.abs(found.astype(np.float64) - expected) / (1 + np.abs(expected))
-    assert error.max() <= TOLERANCE.get(name, 2e-6)
+    assert error.max() <= TOLERANCE.get(name, SUMS)
 
 
 def test_other_sizes():

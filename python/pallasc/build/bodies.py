@@ -94,6 +94,15 @@ class Body:
         word = words.get(self.kind, f"'{self.kind}'")
         return f"the {word} over {over}" if over else f"the {word} of line {self.place.line}"
 
+    def all_nodes(self) -> list[Node]:
+        """Its placeholders, then the others."""
+        return [*(value.node for value in self.placeholders.values()), *self.nodes]
+
+    def called(self, node: Node, following: Node | None) -> str:
+        """What a node is called in the program: the last one of `name = ...` is called so."""
+        is_last = following is None or following.place != node.place
+        return (not node.named and is_last and node.place.target) or node.name
+
     # ---- nodes -------------------------------------------------------------------------------
 
     def append(
@@ -113,14 +122,19 @@ class Body:
         return Value(node, self, meta or {}, weak)
 
     def infer(
-        self, target: str, args: list[Any], kwargs: dict[str, Any], declared: Meta | None = None
+        self,
+        target: str,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        declared: Meta | None = None,
+        name: str = "",
     ) -> Meta | None:
         """The type of a node; a `BuildError` at the caller's line where it is refused."""
         grid = [self.graph.block_id(tile) for body in self.chain() for tile in body.tiles]
         try:
             return self.graph.types.infer(target, args, kwargs, grid, declared)
         except Refused as refused:
-            raise caller().error(f"{_short(target)}: {refused}") from None
+            raise caller().error(f"{name or _short(target)}: {refused}") from None
 
     def call(self, target: str, *args: Any, **kwargs: Any) -> Any:
         """Appends a node of the op table.
@@ -219,7 +233,10 @@ class Body:
         return self._argument_for(value, lambda outer: outer.capture(value), None)
 
     def _gone(self, value: Value) -> str:
-        what = f"'{value.node.name}' was computed inside of {value.body.describe()}"
+        nodes = value.body.all_nodes()
+        at = next(i for i, node in enumerate(nodes) if node is value.node)
+        name = value.body.called(value.node, nodes[at + 1] if at + 1 < len(nodes) else None)
+        what = f"'{name}' was computed inside of {value.body.describe()}"
         if value.body.graph is not self.graph:
             return f"{what}, in another graph"
         hint = "assign it to a variable of the body around (Graph.var), and use that"
@@ -240,12 +257,11 @@ class Body:
         if "sym" in meta:
             meta = {**meta, "sym": None}
         self.sources[key] = source
-        name = key.name if isinstance(key, Variable) else source.node.name
-        return self.add_placeholder(key, meta, name)
+        return self.add_placeholder(key, meta, key.name if isinstance(key, Variable) else "")
 
-    def add_placeholder(self, key: Hashable, meta: Meta, name: str | None = None) -> Value:
-        """A placeholder of a type, called as its key is unless it has a name."""
-        node = Node(None, [], {}, meta, self.place, name or str(key), True)
+    def add_placeholder(self, key: Hashable, meta: Meta, name: str) -> Value:
+        """A placeholder of a type; without a name it is called as what is passed for it."""
+        node = Node(None, [], {}, meta, self.place, name, bool(name))
         self.placeholders[key] = Value(node, self, meta)
         return self.placeholders[key]
 
@@ -339,6 +355,7 @@ class Body:
         if isinstance(entry, slice):
             return {"slice": [self._plain(x) for x in (entry.start, entry.stop, entry.step)]}
         if isinstance(entry, ds):
+            dim_json(entry.size)
             stop = self.resolve(entry.start)
             stop = stop + entry.size
             return {"slice": [self._plain(entry.start), self._plain(stop), None]}

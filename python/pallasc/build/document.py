@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from .bodies import Body
@@ -29,32 +30,37 @@ def document(graph: Graph) -> dict[str, Any]:
     found["block_sizes"] = [dict(row) for row in graph.tables["block_sizes"]]
     if graph.tables["tunables"]:
         found["tunables"] = dict(graph.tables["tunables"])
-    found["graphs"] = [_graph(body, ids) for body in graph.bodies]
+    names: dict[int, str] = {}
+    for body in reversed(graph.bodies):  # those around come first
+        names |= _names(body, names)
+    found["graphs"] = [_graph(body, ids, names) for body in graph.bodies]
     if graph.settings:
         found["config"] = dict(graph.settings)
-    return found
+    return copy.deepcopy(found)
 
 
-def _graph(body: Body, ids: dict[Body, int]) -> dict[str, Any]:
+def _graph(body: Body, ids: dict[Body, int], names: dict[int, str]) -> dict[str, Any]:
     """One graph of the document."""
-    nodes = [*(value.node for value in body.placeholders.values()), *body.nodes]
-    names = _names(nodes)
-    rows = [_node(node, names, ids) for node in nodes]
+    rows = [_node(node, names, ids) for node in body.all_nodes()]
     output = [_plain(value, names, ids) for value in body.output]
-    end = {"name": _free("output", set(names.values())), "op": "output", "args": [output]}
+    name = _free("output", {row["name"] for row in rows})
+    end = {"name": name, "op": "output", "args": [output]}
     return {"id": ids[body], "kind": body.kind, **body.fields, "nodes": [*rows, end]}
 
 
-def _names(nodes: list[Node]) -> dict[int, str]:
-    """A name for each node by its id: the last one of `name = ...` is called so."""
+def _names(body: Body, around: dict[int, str]) -> dict[int, str]:
+    """A name for each node by its id; an argument is called as what it is around the body."""
     names: dict[int, str] = {}
     taken: set[str] = set()
+    sources = [body.sources.get(key) for key in body.placeholders]
+    placeholders = zip(body.placeholders.values(), sources, strict=True)
+    outer = {id(value.node): around[id(s.node)] for value, s in placeholders if s is not None}
+    nodes = body.all_nodes()
     for i, node in enumerate(nodes):
         following = nodes[i + 1] if i + 1 < len(nodes) else None
-        is_last = following is None or following.place != node.place
-        wanted = node.name
-        if is_last and not node.named and node.place.target:
-            wanted = node.place.target
+        wanted = body.called(node, following)
+        if not node.named and id(node) in outer:
+            wanted = outer[id(node)]
         names[id(node)] = _free(wanted, taken)
         taken.add(names[id(node)])
     return names
@@ -65,7 +71,7 @@ def _free(name: str, taken: set[str]) -> str:
     while found in taken:
         number += 1
         found = f"{name}_{number}"
-    return found
+    return copy.deepcopy(found)
 
 
 def _node(node: Node, names: dict[int, str], ids: dict[Body, int]) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def _combined(
     body = Body(parent.graph, "combine", caller(), parent)
     for side in ("left", "right"):
         for i, operand in enumerate(operands):
-            body.add_placeholder(f"{side}_{i}", {"dtype": operand.dtype, "shape": []})
+            name = f"{side}_{i}"
+            body.add_placeholder(name, {"dtype": operand.dtype, "shape": []}, name)
     enter(body)
     try:
         made = combine(*body.placeholders.values())
@@ -107,10 +108,11 @@ def _combined(
     parent.graph.bodies.append(body)
     # The dim is checked, and left out, as in other reductions.
     dims = [] if dim is None else [dim]
-    reduced = [parent.infer("aten.amax.default", [x, dims, flag], {}) for x in operands]
+    name = target.partition(".")[2]
+    reduced = [parent.infer("aten.amax.default", [x, dims, flag], {}, name=name) for x in operands]
     scans = target == "tile.associative_scan"
     metas = [x.meta if scans else meta or {} for x, meta in zip(operands, reduced, strict=True)]
     args = [body, operands if several else operands[0], dim, flag]
     meta = {"tuple": metas} if several else metas[0]
     value = parent.append(target, args, meta, caller())
-    return parent.results(value, target.partition(".")[2]) if several else value
+    return parent.results(value, name) if several else value
