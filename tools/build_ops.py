@@ -64,8 +64,9 @@ def call(target: str, *args: Any, **kwargs: Any) -> Any:
 
 def table():
     """The rows of the op table."""
-    command = [ROOT / "build/tools/print_ops", "json"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    program = "build/tools/print_ops"
+    subprocess.run(["make", "-s", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return json.loads(subprocess.check_output([ROOT / program, "json"]))
 
 
 def shapes():

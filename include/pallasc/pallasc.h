@@ -177,8 +177,8 @@ PALLASC_API pallasc_result *pallasc_compile(pallasc_context *context, const char
 
 /* The type of one node: `json` is a document without a configuration, the node stands before the output of its last
  * graph. It may leave out its `meta`: pallasc_result_graph() is what that would be, as JSON, null for a store; another
- * that it has is refused. It holds for all sizes that blocks and tunables may get, or the result is refused. A builder of documents asks
- * this, so that the rules stand here alone (python/pallasc/build).
+ * that it has is refused. It holds for all sizes that blocks and tunables may get, or the result is refused. A builder
+ * of documents asks this, so that the rules stand here alone (python/pallasc/build).
  *
  * NULL only if there is no memory. Free the result with pallasc_result_free. */
 PALLASC_API pallasc_result *pallasc_infer(pallasc_context *context, const char *json, size_t length);

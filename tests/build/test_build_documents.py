@@ -166,9 +166,6 @@ def test_what_it_imports():
     assert ran.stdout == "[]\n"
 
 
-def test_ops_are_those_of_the_table():
-    command = [sys.executable, ROOT / "tools/build_ops.py", "--check"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
+def test_all_ops_of_the_table_are_known():
     targets = re.findall(r"^\| `(\S+)`", (ROOT / "docs/ops.md").read_text(), re.M)
     assert sorted(ops.PARAMS) == sorted(targets)
