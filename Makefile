@@ -211,10 +211,11 @@ modules-record: build need-venv
 graphs: need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) tools/graphs.py $(MATCH)
 
-# docs/ops.md, docs/diagnostics.md, and the lists of keys and dtypes in other pages, from the source; what docs/tour.md
+# docs/ops.md and python/pallasc/build/ops.py, docs/diagnostics.md, and the lists of keys and dtypes in other pages, from the source; what docs/tour.md
 # shows and docs/pictures, from what ./pallasc prints.
 docs: build need-venv $(BUILD)/tools/print_ops
 	$(BUILD)/tools/print_ops >docs/ops.md
+	$(PYTHON) tools/build_ops.py
 	$(PYTHON) tools/diagnostics.py
 	$(PYTHON) tools/tables.py
 	$(PYTHON) tools/tour.py

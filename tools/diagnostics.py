@@ -38,7 +38,8 @@ APART = {
 HEAD = """# Diagnostics
 
 Every error, warning and note has a code that stays as it is while wordings change: in brackets at
-the end of its line, and as `code` with `--diagnostics=json`. Made by `make docs` from the source.
+the end of its line, and as `code` with `--diagnostics=json`. One about a node says where in the
+program the node is from, by its `loc`: `from: FILE:LINE`. Made by `make docs` from the source.
 
 | code | says |
 | --- | --- |

@@ -183,6 +183,14 @@ PALLASC_API pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, co
 PALLASC_API pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,
                                             const pallasc_options *options);
 
+/* The type of one node: `json` is a document without a configuration, the node stands before the output of its last
+ * graph. It may leave out its `meta`: pallasc_result_graph() is what that would be, as JSON, null for a store; another
+ * that it has is refused. It holds for all sizes that blocks and tunables may get, or the result is refused. A builder
+ * of documents asks this, so that the rules stand here alone (python/pallasc/build).
+ *
+ * NULL only if there is no memory. Free the result with pallasc_result_free. */
+PALLASC_API pallasc_result *pallasc_infer(pallasc_context *context, const char *json, size_t length);
+
 /* A page of a Python module alone, which need not be one of pallasc's: `python` is its text, `target` names the chip in
  * the heading, `found` is as in pallasc_options. The result has the page and no other text.
  *
@@ -214,8 +222,8 @@ PALLASC_API const char *pallasc_result_page(const pallasc_result *result, size_t
 
 /* Errors, warnings and notes as JSON lines, in the order of the input: one object per line with
  * "severity" ("error", "warning", "note"), "code", "message", and, where known, "file", "line",
- * "column" (both from 1), "pointer" (a JSON pointer into the document) and "hint". "" if there are
- * none. Warnings come with successful results, too. */
+ * "column" (both from 1), "pointer" (a JSON pointer into the document), "hint" and "loc" ("file" and "line"
+ * of the program that the node is from). "" if there are none. Warnings come with successful results, too. */
 PALLASC_API const char *pallasc_result_diagnostics(const pallasc_result *result, size_t *length);
 
 /* Frees a result and its texts. */

@@ -2,7 +2,8 @@
 
 `compile` gives a `Module`, `jit` a callable that compiles itself for the sizes of its arguments,
 `vjp` a function of a forward and its backward graphs that jax differentiates, `grad` derives a
-backward graph, `reference` executes a graph in NumPy, `export` makes graphs from Helion kernels.
+backward graph, `reference` executes a graph in NumPy, `build` makes graphs of Python statements,
+`export` from Helion kernels.
 Importing the package imports neither jax nor torch: each name loads what it needs when it is first
 used.
 """
@@ -13,6 +14,7 @@ __all__ = [
     "CompileError",
     "Module",
     "PallascError",
+    "build",
     "compile",
     "experts",
     "export",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "build": ("build", None),
     "compile": ("binding", "compile"),
     "jit": ("jitted", "jit"),
     "Module": ("module", "Module"),

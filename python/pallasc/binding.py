@@ -9,6 +9,8 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from .errors import CompileError, FileError
 from .module import Module, read_text
@@ -81,6 +83,7 @@ def _prototypes():
     yield "graph_status", ctypes.c_int, [handle]
     yield "graph_free", None, [handle]
     yield "graph_compile", handle, [handle, options]
+    yield "infer", handle, [handle, text, size]
     yield "module_page", handle, [handle, text, text, text, text]
     yield "result_status", ctypes.c_int, [handle]
     yield "result_free", None, [handle]
@@ -272,6 +275,30 @@ def _answer(dll, result):
         dll.pallasc_result_free(result)
 
 
+class Inference:
+    """The library's rules for types, one node at a time."""
+
+    def __init__(self, library: Library | None = None) -> None:
+        self._dll = (library or find_library())._dll
+        self._context = self._dll.pallasc_context_new()
+
+    def __del__(self):
+        if getattr(self, "_context", None):
+            self._dll.pallasc_context_free(self._context)
+
+    def infer(self, document: Mapping[str, Any]) -> Any:
+        """What `meta` is of the last node before a document's last output; nodes need none.
+
+        Raises CompileError with what the rules say.
+        """
+        data = json.dumps(document).encode()
+        answer = _answer(self._dll, self._dll.pallasc_infer(self._context, data, len(data)))
+        if answer["status"] != OK:
+            diagnostics = parse_diagnostics(answer["diagnostics"])
+            raise CompileError(format_diagnostics(diagnostics), diagnostics, answer["status"])
+        return json.loads(answer["graph"])
+
+
 def module_page(name, target, python, found, library=None):
     """The page (docs/page.md) of a Python module's text, with what was found: JSON text.
 
@@ -324,15 +351,22 @@ def find_library():
     raise FileError(f"no libpallasc at {places}: run `make`, or set PALLASC_LIBRARY")
 
 
+def built(graph):
+    """The document of a `build.Graph`; what else a graph is given as stays as it is."""
+    return graph.document() if callable(getattr(graph, "document", None)) else graph
+
+
 def graph_text(graph):
-    """(text, name for messages) of a graph given as dict, text, or path."""
+    """(text, name for messages) of a graph given as dict, text, path, or `build.Graph`."""
+    graph = built(graph)
     if isinstance(graph, dict):
         return _dump(graph, "graph"), "<graph>"
     if isinstance(graph, str) and graph.lstrip().startswith(("{", "program ")):
         return graph, "<graph>"
     if isinstance(graph, str | os.PathLike):
         return read_text(graph), "<stdin>" if str(graph) == "-" else str(graph)
-    raise TypeError(f"a graph is a dict, JSON text or a path, not {type(graph).__name__}")
+    told = type(graph).__name__
+    raise TypeError(f"a graph is a dict, a build.Graph, JSON text or a path, not {told}")
 
 
 def config_text(config):
@@ -410,8 +444,8 @@ def compile(
     """Compiles a graph, or kernel text, to a kernel module.
 
     Args:
-      graph: a dict, JSON text, kernel text (docs/kernel.md), the path of a file of either, or a
-        `Graph` that was read before.
+      graph: a dict, a `build.Graph`, JSON text, kernel text (docs/kernel.md), the path of a file of
+        either, or a `Graph` that was read before.
       config: a configuration over the graph's own: a dict, JSON text, a path, or None.
       target: a chip's name ("v4", "v5e", "v5p", "v6e", "v7x"), a dict, or a path ending in .json.
       sizes: named sizes over the graph's own, {"S": 4096}; or None.
@@ -493,6 +527,8 @@ def format_diagnostics(diagnostics):
         parts = [":".join(place)] if place else []
         parts += [item.get("severity", "error"), item.get("message", "")]
         lines.append(": ".join(parts))
+        if loc := item.get("loc"):
+            lines.append("  from: " + ":".join(str(x) for x in loc.values() if x))
         if item.get("hint"):
             lines.append(f"  hint: {item['hint']}")
     return "\n".join(lines)

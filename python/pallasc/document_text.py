@@ -1,9 +1,11 @@
 """Documents of the graph format as text that people can read."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 
-def document_text(document):
+def document_text(document: Mapping[str, Any]) -> str:
     """The document as JSON text: one line for each tensor, block, node and the like."""
     lines = []
     for key, value in document.items():
@@ -18,13 +20,13 @@ def document_text(document):
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def graph_text(graph):
+def graph_text(graph: Mapping[str, Any]) -> str:
     """One graph as JSON: its fields on a line, then its nodes."""
     head = ", ".join(f"{line_text(k)}: {line_text(v)}" for k, v in graph.items() if k != "nodes")
     nodes = ",\n   ".join(line_text(node) for node in graph["nodes"])
     return f'  {{{head}, "nodes": [\n   {nodes}]}}'
 
 
-def line_text(value):
+def line_text(value: Any) -> str:
     """A JSON value on one line."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

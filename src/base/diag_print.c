@@ -4,6 +4,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "base.h"
 
+#include <stdlib.h>
+
 enum { LINE_WIDTH = 110, LINE_BEFORE = 70, MESSAGE_MAX = 600 };
 
 /* ---- characters ------------------------------------------------------------------------------------------------- */
@@ -95,10 +97,54 @@ static void put_line(FILE *out, Place at, const char *caret_colour, const char *
 	fprintf(out, "%s\n%*s%s^%s\n", to < end ? "..." : "", caret_column, "", caret_colour, reset);
 }
 
+/* ---- the program that a node is from ----------------------------------------------------------------------------- */
+
+/* `loc` of the node that a diagnostic points into, as the document has it; of one about that itself there is none. */
+typedef struct Origin {
+	const char *file; /* as it is written in JSON, `length` bytes between quotes; NULL: there is none */
+	size_t length;
+	long line; /* 0: none */
+} Origin;
+
+static const char *member(const Source *source, const char *node, size_t length, const char *name) {
+	char pointer[128];
+	size_t offset;
+	int n = snprintf(pointer, sizeof pointer, "%.*s/loc/%s", (int)length, node, name);
+	if (n < 0 || (size_t)n >= sizeof pointer || !diag_offset(source, pointer, false, &offset))
+		return NULL;
+	return source->text + offset;
+}
+
+static Origin origin_find(const Diagnostic *x) {
+	static const char nodes[] = "/nodes/";
+	const char *found = x->pointer && x->source && x->source->text ? strstr(x->pointer, nodes) : NULL;
+	if (!found)
+		return (Origin){0};
+	const char *index = found + sizeof nodes - 1;
+	size_t length = (size_t)(index - x->pointer) + strspn(index, "0123456789");
+	const char *file = member(x->source, x->pointer, length, "file");
+	const char *line = member(x->source, x->pointer, length, "line");
+	if (!file || *file++ != '"' || strncmp(x->pointer + length, "/loc", 4) == 0)
+		return (Origin){0};
+	return (Origin){file, strcspn(file, "\"\\"), line ? strtol(line, NULL, 10) : 0};
+}
+
 /* ---- the two forms ---------------------------------------------------------------------------------------------- */
 
 static const char *severity_name(Severity s) {
 	return s == SEVERITY_ERROR ? "error" : s == SEVERITY_WARNING ? "warning" : "note";
+}
+
+static void put_origin(const Diagnostic *x, FILE *out) {
+	Origin from = origin_find(x);
+	if (!from.file)
+		return;
+	fputs("  from: ", out);
+	int columns = 0;
+	const char *end = from.file + from.length;
+	for (const char *at = from.file; at < end && at - from.file < MESSAGE_MAX;)
+		at += put_char(out, at, end, &columns);
+	fprintf(out, from.line > 0 ? ":%ld\n" : "\n", from.line);
 }
 
 static void print_text(const Diagnostic *x, FILE *out, bool color) {
@@ -116,6 +162,7 @@ static void print_text(const Diagnostic *x, FILE *out, bool color) {
 	fprintf(out, "%s [%s]\n", reset, x->code);
 	if (at.source && at.source->text && at.line > 0)
 		put_line(out, at, color ? "\033[1;32m" : "", reset);
+	put_origin(x, out);
 	if (x->hint) {
 		fputs("  hint: ", out);
 		put_text(out, x->hint);
@@ -153,6 +200,13 @@ static void print_json(const Diagnostic *x, Arena *a, FILE *out) {
 	put_json(out, a, x->message);
 	fputs(", \"hint\": ", out);
 	put_json(out, a, x->hint);
+	Origin from = origin_find(x);
+	if (from.file) {
+		fputs(", \"loc\": {\"file\": ", out);
+		put_json(out, a, arena_printf(a, "%.*s", (int)from.length, from.file));
+		put_json_int(out, "line", from.line > 0 && from.line <= INT32_MAX ? (int)from.line : 0);
+		fputs("}", out);
+	}
 	fputs("}\n", out);
 }
 

@@ -162,5 +162,8 @@ void compile_explain(const Compilation *c, Text *out);
 
 /* Appends docs/ops.md, the list of all rows, for `make docs` (ops_doc.c). */
 void ops_print_markdown(Text *out);
+/* The same rows as JSON: a list of {"target", "kind", "shape", "dtype", "params": [{"name", "letter", "nullable",
+ * "by_name", "default"}]}; letters are those of ops.def. */
+void ops_print_json(Text *out);
 
 #endif

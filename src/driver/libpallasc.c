@@ -7,6 +7,7 @@
 #include "codegen/page/page.h"
 #include "codegen/rewrite/rewrite.h"
 #include "pallasc/pallasc.h"
+#include "src/emit/emit.h"
 #include "src/json/json.h"
 #include "src/load/load.h"
 #include "src/verify/verify.h"
@@ -163,11 +164,12 @@ typedef struct PageOf {
 	const char *name, *target, *python;
 } PageOf;
 
-/* One call of pallasc_graph_compile() or pallasc_module_page(): everything in it lives in the context's arena, but for
- * the result. */
+/* One call of pallasc_graph_compile(), pallasc_infer() or pallasc_module_page(): everything in it lives in the
+ * context's arena, but for the result. */
 typedef struct Job {
 	pallasc_context *context;
-	const pallasc_graph *graph; /* NULL: `module` */
+	const pallasc_graph *graph; /* NULL: `document` */
+	Source document;            /* no text: `module` */
 	PageOf module;
 	const pallasc_options *options;
 	Arena *arena;
@@ -408,6 +410,25 @@ static pallasc_status compile(Job *job) {
 	return PALLASC_REFUSED;
 }
 
+/* The last node before the output of the last graph; NONE. */
+static NodeId last_value(const Module *m) {
+	return m->graphs.count ? node_get(m, graph_get(m, m->graphs.count - 1)->output)->prev : NONE;
+}
+
+static pallasc_status infer(Job *job) {
+	diag_init(&job->diag, job->arena);
+	char *text = arena_alloc(job->arena, job->document.length + 1); /* a Source's ends with NUL */
+	memcpy(text, job->document.text, job->document.length);
+	job->document.text = text;
+	Module *m = module_load(job->arena, &job->diag, &job->document, target_find("v6e"));
+	NodeId n = m ? last_value(m) : NONE;
+	m = n != NONE ? node_infer_symbols(m, &job->diag, n) : NULL;
+	if (!m)
+		return PALLASC_REFUSED;
+	type_emit_json(m, node_get(m, n)->type, &job->text[TEXT_GRAPH]);
+	return PALLASC_OK;
+}
+
 static pallasc_status module_page(Job *job) {
 	const PageOf *module = &job->module;
 	diag_init(&job->diag, job->arena);
@@ -446,7 +467,7 @@ static pallasc_result *job_run(Job *job) {
 	}
 	for (int i = 0; i < TEXT_COUNT; i++)
 		text_init(&job->text[i], job->arena);
-	pallasc_status status = job->graph ? compile(job) : module_page(job);
+	pallasc_status status = job->graph ? compile(job) : job->document.text ? infer(job) : module_page(job);
 	size_t length;
 	if (!diagnostics_text(&job->diag, &job->diagnostics, &length))
 		return NULL;
@@ -465,16 +486,12 @@ static pallasc_options full_options(const pallasc_options *given) {
 	return options;
 }
 
-static pallasc_result *job_of(pallasc_context *context, const pallasc_graph *graph, PageOf module,
-                              const pallasc_options *options) {
+static pallasc_result *job_of(const Job *asked) {
 	Job *job = calloc(1, sizeof *job); /* not on the stack: longjmp() leaves changed locals undefined */
 	if (!job)
 		return NULL;
-	job->context = context;
-	job->graph = graph;
-	job->module = module;
-	job->options = options;
-	job->arena = &context->work;
+	*job = *asked;
+	job->arena = &job->context->work;
 	arena_reset(job->arena);
 	pallasc_result *result = job_run(job);
 	free(job);
@@ -485,7 +502,15 @@ pallasc_result *pallasc_graph_compile(const pallasc_graph *graph, const pallasc_
 	if (!graph)
 		return NULL;
 	pallasc_options full = full_options(options);
-	return job_of(graph->context, graph, (PageOf){0}, &full);
+	const Job job = {.context = graph->context, .graph = graph, .options = &full};
+	return job_of(&job);
+}
+
+pallasc_result *pallasc_infer(pallasc_context *context, const char *json, size_t length) {
+	if (!context || !json)
+		return NULL;
+	const Job job = {.context = context, .document = {"<graph>", json, length}};
+	return job_of(&job);
 }
 
 pallasc_result *pallasc_module_page(pallasc_context *context, const char *name, const char *target, const char *python,
@@ -493,7 +518,8 @@ pallasc_result *pallasc_module_page(pallasc_context *context, const char *name, 
 	if (!context || !name || !target || !python)
 		return NULL;
 	pallasc_options options = {.found = found};
-	return job_of(context, NULL, (PageOf){name, target, python}, &options);
+	const Job job = {.context = context, .module = {name, target, python}, .options = &options};
+	return job_of(&job);
 }
 
 pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size_t length,

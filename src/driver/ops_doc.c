@@ -1,4 +1,4 @@
-/* ops_doc.c - docs/ops.md: the op table for readers, grouped by kind. */
+/* ops_doc.c - the op table for readers, docs/ops.md, grouped by kind; and as JSON, for python/pallasc/build/ops.py. */
 #include "driver.h"
 #include "codegen/lower/lower.h"
 
@@ -125,4 +125,46 @@ void ops_print_markdown(Text *out) {
 			if (op_row(op)->kind == kind)
 				print_row(op, out);
 	}
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------------------------- */
+
+static void print_param_json(const OpParam *param, bool by_name, Text *out) {
+	text_put(out, "{\"name\": \"");
+	text_putn(out, param->name, param->name_length);
+	text_printf(out, "\", \"letter\": \"%c\", \"nullable\": %s, \"by_name\": %s", param->letter,
+	            param->nullable ? "true" : "false", by_name ? "true" : "false");
+	if (param->fallback != NULL) {
+		text_put(out, ", \"default\": ");
+		text_putn(out, param->fallback, param->fallback_length);
+	}
+	text_put(out, "}");
+}
+
+static void print_row_json(uint16_t op, Text *out) {
+	static const char *const shape_rules[] = {
+#define SHAPE_RULE(e, function) #e,
+#include "shape_rules.def"
+#undef SHAPE_RULE
+	};
+	const OpRow *row = op_row(op);
+	OpParam param;
+	text_printf(out, "{\"target\": \"%s\", \"kind\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", \"params\": [",
+	            row->target, kind_titles[row->kind], shape_rules[row->shape], dtype_rules[row->dtype]);
+	const char *separator = "";
+	bool by_name = false;
+	for (const char *at = row->params; (at = op_param_next(at, &param)) != NULL; separator = ",\n  ") {
+		by_name |= param.by_name;
+		text_put(out, separator);
+		print_param_json(&param, by_name, out);
+	}
+	text_put(out, "]}");
+}
+
+void ops_print_json(Text *out) {
+	for (uint16_t op = OP_OUTPUT + 1; op < OP_COUNT; op++) {
+		text_put(out, op == OP_OUTPUT + 1 ? "[" : ",\n ");
+		print_row_json(op, out);
+	}
+	text_put(out, "]\n");
 }

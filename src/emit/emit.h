@@ -6,6 +6,8 @@
 
 /* emit_json.c: the Module as a document that module_load() reads back to an equal Module. */
 void module_emit_json(const Module *m, Text *out);
+/* A type as `meta` has it. */
+void type_emit_json(const Module *m, TypeId type, Text *out);
 /* emit_dot.c: Graphviz; in colour what passes made and changed since `before`, which may be NULL. */
 void module_emit_dot(const Module *m, const Module *before, Text *out);
 

@@ -79,6 +79,11 @@ static void put_type(Writer *w, TypeId id) {
 	}
 }
 
+void type_emit_json(const Module *m, TypeId type, Text *out) {
+	Writer writer = {.m = m, .out = out};
+	put_type(&writer, type);
+}
+
 /* ---- arguments -------------------------------------------------------------------------------------------------- */
 
 static void put_arg(Writer *w, const Arg *a);

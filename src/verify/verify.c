@@ -105,6 +105,21 @@ static void check_host_operands(Verifier *v, NodeId n) {
 	}
 }
 
+bool node_infer(Module *m, Diag *d, NodeId n) {
+	Verifier v = {.m = m, .d = d, .failed = arena_array(m->arena, m->nodes.count, sizeof(bool))};
+	TypeId inferred;
+	check_host_operands(&v, n);
+	if (v.failed[n])
+		return false;
+	if (has_value(m, node_get(m, n)->type))
+		verify_type(&v, n);
+	else if (op_infer(m, d, n, &inferred))
+		node_set_type(m, n, inferred);
+	else
+		return false;
+	return !v.failed[n];
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
 static void verify_node(Verifier *v, NodeId n) {

@@ -10,6 +10,11 @@ bool op_infer(Module *m, Diag *d, NodeId n, TypeId *type);
 bool module_verify(Module *m, Diag *d);
 /* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
 bool module_verify_symbols(Module *m, Diag *d);
+/* verify.c: gives node n the type inferred, if it declares none, or compares the two; false after a diagnostic. */
+bool node_infer(Module *m, Diag *d, NodeId n);
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get, on a copy, which it gives.
+ * NULL after a diagnostic. */
+Module *node_infer_symbols(Module *m, Diag *d, NodeId n);
 /* host_steps.c: ops that the wrapper applies to a tensor, and where the document has them: /LIST/INDEX/ops. */
 typedef struct HostSteps {
 	const HostStep *steps;

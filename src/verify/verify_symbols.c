@@ -10,6 +10,7 @@
  *
  * The multiples are of 64, so that u0 // 2 * 2 is u0, and at least 4288, so that the first 128 of u0 are 128: whether a
  * configuration's sizes are so is asked afterwards, by module_verify() under it. */
+#include "infer.h"
 #include "verify.h"
 #include "src/config/config.h"
 
@@ -53,20 +54,47 @@ static void give_values(Module *m, int64_t *prime) {
 	m->configured = true;
 }
 
-/* On a copy: what has these sizes is of no use to anybody else. */
+/* A copy with sizes of the next primes, which says in *asked whether one was asked for: what has these sizes is of no
+ * use to anybody else. */
+static Module *copy_with_values(Module *m, int64_t *prime, bool *asked) {
+	Module *copy = module_clone(m, m->arena);
+	give_values(copy, prime);
+	copy->sizes_asked = asked;
+	*asked = false;
+	return copy;
+}
+
 bool module_verify_symbols(Module *m, Diag *d) {
 	int64_t prime = FIRST;
 	bool asked = true;
 	m->typing = TYPING_UNKNOWN;
 	for (int set = 0; set < SETS && asked; set++) {
 		uint32_t before = d->errors;
-		Module *copy = module_clone(m, m->arena);
-		give_values(copy, &prime);
-		copy->sizes_asked = &asked;
-		asked = false;
-		if (!module_verify(copy, d) || d->errors != before)
+		if (!module_verify(copy_with_values(m, &prime, &asked), d) || d->errors != before)
 			return false;
 	}
 	m->typing = asked ? TYPING_SYMBOLIC : TYPING_ALWAYS;
 	return true;
+}
+
+Module *node_infer_symbols(Module *m, Diag *d, NodeId n) {
+	int64_t prime = FIRST;
+	bool asked = true;
+	Module *first = NULL;
+	const char *type = NULL;
+	for (int set = 0; set < SETS && asked; set++) {
+		Module *copy = copy_with_values(m, &prime, &asked);
+		if (!node_infer(copy, d, n))
+			return NULL;
+		const char *found = type_string(copy, node_get(copy, n)->type);
+		if (first && strcmp(type, found) != 0) {
+			const Infer in = {m, d, n};
+			infer_error(&in, "size-unknown", "write it as an expression of them",
+			            "its shape depends on what sizes the blocks get");
+			return NULL;
+		}
+		first = first ? first : copy;
+		type = found;
+	}
+	return first;
 }

@@ -17,6 +17,12 @@ def test_every_diagnostic_code_is_listed():
     check("diagnostics.py")
 
 
+def test_ops_are_listed():
+    check("build_ops.py")
+    printed = subprocess.run([ROOT / "build/tools/print_ops"], capture_output=True, check=True)
+    assert printed.stdout.decode() == (ROOT / "docs/ops.md").read_text()
+
+
 def test_keys_and_dtypes_are_listed():
     check("tables.py")
 

@@ -330,6 +330,50 @@ static void backwards_are_paired(void **state) {
 	pallasc_graph_free(graph);
 }
 
+/* A document with one value and the node in question. */
+static pallasc_result *infer(void **state, const char *node) {
+	char json[1024];
+	int length = snprintf(
+		json, sizeof json,
+		"{\"format\": \"fxtile\", \"version\": 1, \"name\": \"f\", \"tensors\": [{\"name\": \"y\", "
+		"\"role\": \"output\", \"dtype\": \"float32\", \"shape\": [8]}], \"block_sizes\": [{\"id\": 0, "
+		"\"symbol\": \"m\", \"extent\": 8}], \"graphs\": [{\"id\": 0, \"kind\": \"root\", \"grid\": [0], "
+		"\"nodes\": [{\"name\": \"x\", \"target\": \"tile.full\", \"args\": [[{\"sym\": \"m\"}, 4], 0, "
+		"{\"dtype\": \"bfloat16\"}], \"meta\": {\"dtype\": \"bfloat16\", \"shape\": [\"m\", 4]}}, "
+		"{\"name\": \"it\", %s}, {\"name\": \"output\", \"op\": \"output\", \"args\": [[]]}]}]}",
+		node);
+	assert_in_range(length, 1, sizeof json - 1);
+	return pallasc_infer(*state, json, (size_t)length);
+}
+
+static void types_of_nodes(void **state) {
+	pallasc_result *result = infer(state, "\"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"x\"}, 1]");
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	assert_string_equal(pallasc_result_graph(result, NULL), "{\"dtype\": \"bfloat16\", \"shape\": [\"m\"]}");
+	pallasc_result_free(result);
+	result = infer(state, "\"target\": \"aten.sum.dim_IntList\", \"args\": [{\"ref\": \"x\"}, 2]");
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "dim 2 is not in a value of rank 2"));
+	pallasc_result_free(result);
+	/* It would be another number for each m. */
+	result = infer(state, "\"target\": \"aten.view.default\", \"args\": [{\"ref\": \"x\"}, [128, -1]]");
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "size-unknown"));
+	pallasc_result_free(result);
+	/* A type that it declares is compared. */
+	result = infer(state, "\"target\": \"tile.new_var\", \"args\": [{\"ref\": \"x\"}], \"meta\": {\"dtype\": "
+	                      "\"bfloat16\", \"shape\": [\"m + 0\", \"2 * 2\"]}");
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	pallasc_result_free(result);
+	result = infer(state, "\"target\": \"tile.new_var\", \"args\": [{\"ref\": \"x\"}], \"meta\": {\"dtype\": "
+	                      "\"bfloat16\", \"shape\": [\"m\", \"m\"]}");
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	pallasc_result_free(result);
+	result = pallasc_infer(*state, "{}", 2);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	pallasc_result_free(result);
+}
+
 static void null_is_taken_everywhere(void **state) {
 	(void)state;
 	size_t length = 7;
@@ -339,6 +383,7 @@ static void null_is_taken_everywhere(void **state) {
 	assert_int_equal(length, 0);
 	assert_null(pallasc_graph_compile(NULL, NULL));
 	assert_null(pallasc_compile(NULL, "{}", 2, NULL));
+	assert_null(pallasc_infer(NULL, "{}", 2));
 	assert_int_equal(pallasc_result_status(NULL), PALLASC_FAILED);
 	assert_string_equal(pallasc_result_source(NULL, &length), "");
 	assert_string_equal(pallasc_result_diagnostics(NULL, NULL), "");
@@ -373,6 +418,7 @@ int main(void) {
 		cmocka_unit_test(compiles),
 		cmocka_unit_test(compiles_at_sizes),
 		cmocka_unit_test(a_page_of_a_module),
+		cmocka_unit_test(types_of_nodes),
 		cmocka_unit_test(kernel_text_compiles),
 		cmocka_unit_test(only_what_is_asked_for),
 		cmocka_unit_test(configurations_are_independent),

@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from ..binding import built, target_text
 from ..binding import compile as compile_graph
-from ..binding import target_text
 from ..command import Parser, add_size_option, read_json, write_file
 from ..document_text import document_text
 from ..errors import UsageError
@@ -24,7 +24,7 @@ __all__ = ["GradError", "grad", "main", "pair"]
 
 
 def grad(document, wrt=None, residuals=(), target="v6e", sizes=None):
-    """The document of the backward pass of `document`, a dict of the graph format or its path.
+    """The document of the backward pass of `document`, a dict, its path, or a `build.Graph`.
 
     Its inputs are those of the forward that it needs, outputs of the forward that it needs, and
     `d_<output>`, the gradient of each returned output of floats. Its outputs are `d_<input>` for
@@ -64,7 +64,8 @@ def pair(document, returns=(), nondiff=(), target="v6e", sizes=None):
 
 
 def _document(document):
-    """(the JSON object, its name in messages) of a document given as a dict, text or path."""
+    """(the JSON object, its name in messages) of a document: a dict, text, path or Graph."""
+    document = built(document)
     if isinstance(document, dict):
         return document, "graph"
     if isinstance(document, str) and document.lstrip().startswith("{"):

@@ -116,6 +116,12 @@ pallasc_result *pallasc_compile(pallasc_context *context, const char *json, size
 	return result;
 }
 
+pallasc_result *pallasc_infer(pallasc_context *context, const char *json, size_t length)
+{
+	(void)context, (void)json, (void)length;
+	return NULL;
+}
+
 pallasc_result *pallasc_module_page(pallasc_context *context, const char *name, const char *target, const char *python,
                                     const char *found)
 {
