@@ -14,7 +14,7 @@ sys.path[:0] = [str(ROOT / part) for part in ("python", "python/tests", "tests",
 
 import numpy as np  # noqa: E402
 import pallasc  # noqa: E402
-from kit import document, nodes  # noqa: E402
+from kit import document  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
 from sized import renamed  # noqa: E402
 
@@ -118,15 +118,14 @@ def attention_s(chip, length):
 
 def experts_s(chip, count):
     """Of 4,096 rows of a chip and `count` experts of each device, 2,048 wide and 768 within."""
-    rows = 4096 // CORES[chip]
-    graph = renamed(document("experts_blocks_8192_2048"), {8192: rows, 64: count})
-    blocks = [rows // 128]  # each block of rows is of one expert
-    next(t for t in graph["tensors"] if t["name"] == "expert_of")["shape"] = blocks
-    for node in nodes(graph):
-        if node["name"] == "expert_of":
-            node["meta"]["shape"] = blocks
-    expert_of = np.arange(rows // 128, dtype=np.int32) * count // (rows // 128)
-    return seconds(graph, chip, {"expert_of": expert_of.astype(np.int32)})
+    blocks = 16 // CORES[chip]
+    names = {16: blocks, 64: count, 65: count + 1, 79: blocks + count - 1}
+    offsets = np.arange(count + 1) * 256 * blocks // count
+    starts = np.unique([*range(0, 256 * blocks, 256), *offsets[:-1]])
+    starts = np.pad(starts, (0, blocks + count - 1 - len(starts)), mode="edge")
+    lists = {"blocks": starts // 256, "groups": np.searchsorted(offsets, starts, "right") - 1}
+    lists = {name: array.astype(np.int32) for name, array in (lists | {"offsets": offsets}).items()}
+    return seconds(renamed(document("experts_worklist_4096_2048"), names), chip, lists)
 
 
 # ---- tables --------------------------------------------------------------------------------------
