@@ -67,10 +67,8 @@ def compile_job(job, folder):
 
 
 def devices_of(job):
-    """How many devices run a job's function."""
-    if "path" in job:
-        return 1
-    info = Module(job["source"], job["filename"]).info
+    """How many devices run the function of a job."""
+    info = Module(job["source"], job["filename"]).info if "source" in job else {}
     return mesh.devices(info) if mesh.exchanges(info) else 1
 
 
