@@ -273,6 +273,39 @@ def flagged_sums():
 
 
 @kernel
+def doublings():
+    """Bodies in bodies, which use values and variables of those around, in conditions too."""
+    g = Graph("doublings")
+    x = g.input("x", [64, 128], "float32")
+    limits = g.input("limits", [8], "float32")
+    least = g.scalar("least", "float32")
+    out = g.output("out", [64, 128], "float32")
+    with g.grid(m=axis(64, size=8)) as (m,):
+        rows = x[m, :]
+        limit = limits[m.id]
+        total = g.var(rows)
+        rounds = g.var(0)
+        with g.if_(limit > least):
+            top = limit * 2.0
+            with g.while_(lambda: (ops.amax(total) < top) & (rounds < 5)):
+                rounds += 1
+                with g.loop("i", 2, size=1) as i:
+                    total += rows * limit * i.begin.to("float32")
+                with g.if_(rounds == 3):
+                    total.set(total + rows)
+        out[m, :] = total + rounds
+    inputs = [np.abs(normal(64, 128)), np.arange(8).astype(np.float32), np.float32(1.5)]
+    expected = []
+    for rows, limit in zip(exact(inputs[0]).reshape(8, 8, 128), range(8), strict=True):
+        total, rounds = rows, 0
+        while limit > 1.5 and total.max() < 2 * limit and rounds < 5:
+            rounds += 1
+            total = total + rows * limit + (rows if rounds == 3 else 0)
+        expected.append(total + rounds)
+    return g, inputs, np.concatenate(expected)
+
+
+@kernel
 def recurrence():
     """A scan of two values together."""
     g = Graph("recurrence")

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import kit
+import numpy as np
 import pallasc
 import pytest
 from built import KERNELS, attention, matmul_bias, split_k, sum_of_exp
@@ -48,8 +50,6 @@ def line_of(text):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_schema_and_the_compiler_take_it(name, tmp_path):
-    import jsonschema
-
     graph = KERNELS[name]()[0]
     document = graph.document()
     jsonschema.validate(document, json.loads((ROOT / "docs/fxtile.schema.json").read_text()))
@@ -138,6 +138,7 @@ def test_types_are_inferred():
         assert (tile.dtype, tile.shape) == ("bfloat16", (m.size, 64))
         assert repr(tile + 1.0) == "add: bfloat16[m, 64]"
         assert repr(tile + ops.zeros([64], dtype="float32")) == "add: float32[m, 64]"
+        assert repr(np.float32(2) * tile - np.int32(1)) == "sub: bfloat16[m, 64]"
         assert (tile / 2 > 0).dtype == "bool"
         assert ops.sum(tile, -1).shape == (m.size,)
         assert tile[:, None, 3:9].shape == (m.size, 1, 6)

@@ -290,7 +290,7 @@ def unknown_argument(g, x, out):
         ops.call("aten.exp.default", x[m, :], dim=0)
 
 
-@refused("exp takes 1 arguments by position, 2 are given")
+@refused("exp takes 1 by position, and is given 2 arguments")
 def too_many_arguments(g, x, out):
     with g.grid(m=256) as (m,):
         ops.call("aten.exp.default", x[m, :], 3)

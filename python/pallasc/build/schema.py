@@ -52,7 +52,7 @@ def bind(
     positional = [param for param in params if not param.by_name]
     names = [param.name for param in params]
     if len(args) > len(positional):
-        return f"takes {len(positional)} arguments by position, {len(args)} are given"
+        return f"takes {len(positional)} by position, and is given {len(args)} arguments"
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:

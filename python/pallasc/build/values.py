@@ -39,6 +39,8 @@ def is_open() -> bool:
 class Operators:
     """Python's operators on what stands for a value of the kernel."""
 
+    __array_ufunc__ = None  # numpy's numbers leave operators to this class
+
     def __add__(self, other: Operand) -> Value:
         return current().operate("add", self, other)
 
