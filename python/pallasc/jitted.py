@@ -17,6 +17,7 @@ from .binding import EMIT_SOURCE, Graph, config_text, graph_text, target_text
 from .binding import compile as compile_graph
 from .errors import ArgumentError, CompileError, UsageError
 from .padding import padding_unproven
+from .pairing import vjp
 from .reference import expr
 from .reference.errors import GraphError
 
@@ -60,6 +61,7 @@ def jit(
     pad=None,
     interpret=False,
     maxsize=128,
+    gradients=False,
     **options,
 ):
     """A graph as a callable, which compiles it in process for the sizes of its arguments.
@@ -77,7 +79,10 @@ def jit(
         says that results do not depend on the padding where the compiler cannot prove it.
       interpret: simulates: True, or pltpu.InterpretParams; also an argument of each call.
       maxsize: modules that are kept, the least recently used goes first; None: all.
-      options: of `pallasc.compile`: `sets`, `adapt`, `vmem`, `vmem_margin`, `library`.
+      gradients: jax differentiates what is given: each module is a forward and the backward that
+        is derived of it, as by `pallasc.vjp(graph)`. Not with buckets.
+      options: of `pallasc.compile`: `sets`, `adapt`, `vmem`, `vmem_margin`, `library`; with
+        `gradients` of `pallasc.vjp`: `returns`, `nondiff`, `backward_config` and the last four.
 
     Returns:
       A `Jitted`.
@@ -89,7 +94,9 @@ def jit(
     """
     text, name = graph_text(graph)
     document = _document(text, name)
-    loaded = Graph(text, name, options.pop("library", None))
+    if gradients and buckets:
+        raise UsageError("jit: padding is not known to leave gradients as they are: no buckets")
+    loaded = document if gradients else Graph(text, name, options.pop("library", None))
     given = (config, target, sizes, buckets, pad, interpret, maxsize, options)
     return Jitted(document, loaded, *given)
 
@@ -484,7 +491,10 @@ class Jitted:
         if callable(config):
             config = config_text(config(dict(sizes)))
         given = {"sizes": sizes} if sizes else {}
-        module = compile_graph(self._graph, config, chip, **given, **asked, **self._options)
+        if isinstance(self._graph, dict):
+            module = vjp(self._graph, config=config, target=chip, **given, **self._options)
+        else:
+            module = compile_graph(self._graph, config, chip, **given, **asked, **self._options)
         chosen = [f"{name}={value}" for name, value in sizes.items()]
         named = chip if chip.isidentifier() else "described"
         return module.named(f"<pallasc {' '.join([self.__name__, *chosen, named])}>")

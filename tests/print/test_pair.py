@@ -355,6 +355,30 @@ def test_a_name_that_fits_two_is_refused(pair):
     accepted(*pair(forward, rows("back", ["dout"], ["dx", "d_x_in"])), words)
 
 
+def updated(name):
+    """x = x + 2 of float32[16, 128], in place."""
+    doc = Doc(name=name).block(16).tensor("x", "inout", "float32", [16, 128])
+    g = G(0, grid=[0])
+    index = [sym("u0"), {"slice": [None, None, None]}]
+    tile = g.load("x", index, f32("u0", 128))
+    g.store("x", index, g.call("aten.add.Tensor", tile, 2.0, meta=f32("u0", 128)))
+    return doc.add(g.out())
+
+
+def test_what_is_updated_in_place_has_two_sides(pair):
+    """Of `x` x_in is what it was, x_out what it became: of both there may be a residual."""
+    error = refused(1, *pair(updated("more"), rows("back", ["dx", "x"], ["grad_x"])))
+    assert "input 'x' of back may be input 'x' of more or output 'x' of more" in error
+    assert "hint: 'x_in' is what it was before the update, 'x_out' what it became" in error
+    for side, handed in (("x_in", "residuals = (x,)"), ("x_out", "residuals = (x_1,)")):
+        arguments = pair(updated("more"), rows("back", ["dx", side], ["grad_x"]))
+        assert handed in accepted(*arguments).out
+        named = pair(updated("more"), rows("back", ["dx", "old"], ["grad_x"]))
+        assert handed in accepted(*named, f"--residuals=old={side}").out
+    back = rows("back", ["d_x_out", "x_in", "x_out"], ["d_x_in"])
+    assert "residuals = (x, x_1)" in accepted(*pair(updated("more"), back)).out
+
+
 def test_a_short_name_needs_one_output(pair):
     error = refused(1, *pair(FORWARD, rows("back", ["grad"], ["dx", "dy"])))
     assert "hint: sums has the outputs 'out', 'kept': say in `returns` which one is not" in error

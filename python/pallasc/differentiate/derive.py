@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from . import inouts, windows
 from .assemble import document_write, sum_of_parts
-from .errors import GradError
+from .errors import NOTHING, PARTS, STEPS, GradError
 from .estimate import Estimate
 from .keep import Keeper
 from .lift import lift
@@ -53,10 +53,11 @@ class _Derivation:
         for name in wrt or ():
             if name not in floats:
                 raise GradError(
-                    f"{self.path}: {name!r} is no input of floats; there are {', '.join(floats)}"
+                    f"{self.path}: {name!r} is no input of floats; there are {', '.join(floats)}",
+                    hint=None,
                 )
         if not floats:
-            raise GradError(f"{self.path}: no input is of floats")
+            raise GradError(f"{self.path}: no input is of floats", hint=NOTHING)
         return [n for n in floats if wrt is None or n in wrt]
 
     def _outputs(self):
@@ -81,21 +82,22 @@ class _Derivation:
                     f"stores to {store.tensor!r}, which is no returned output", store.origin
                 )
             if found[store.tensor].get("ops"):
-                raise GradError(f"{store.tensor!r} is returned through steps", store.origin)
+                raise GradError(f"{store.tensor!r} is returned through steps", store.origin, STEPS)
             if any(not isinstance(s, int) for s in tensor["shape"]):
                 raise GradError(f"{store.tensor!r} has a shape that blocks decide", store.origin)
         self._check_stores()
         inouts.check(self.program)
         unknown = self.residual - set(found)
         if unknown:
-            raise GradError(f"{self.path}: {sorted(unknown)[0]!r} is no output of the forward")
+            raise GradError(f"{self.path}: {sorted(unknown)[0]!r} is no output", hint=None)
         return found
 
     def _check_stores(self):
         """Each place of an output is written once: by one store, at each tile another place."""
         for number, store in enumerate(self.program.stores):
             for other in self.program.stores[:number]:
-                if store.tensor == other.tensor and not _apart(store.index, other.index):
+                both = store.adds and other.adds
+                if store.tensor == other.tensor and not (both or _apart(store.index, other.index)):
                     raise GradError(
                         f"stores to {store.tensor!r} a second time, perhaps to the same place",
                         store.origin,
@@ -106,8 +108,8 @@ class _Derivation:
                 if isinstance(e, dict) and isinstance(e.get("sym"), str)
             }
             named |= {_begin_of(e) for e in store.index if isinstance(e, Value)}
-            if store.value.space - named:
-                raise GradError("stores to one place for several tiles", store.origin)
+            if store.value.space - named and not store.adds:
+                raise GradError("stores to one place for several tiles", store.origin, PARTS)
 
     def result(self):
         windows.check(self.program, [store.value for store in self.program.stores])
@@ -130,7 +132,7 @@ class _Derivation:
             tensor = self.program.tensor(store.tensor)
             if tensor["dtype"] not in FLOATS or store.tensor in self.residual:
                 continue
-            if store.value.shape != self._stored_shape(store):
+            if not store.adds and store.value.shape != self._stored_shape(store):
                 raise GradError("stores a value that is broadcast", store.origin)
             name = f"d_{store.tensor}"
             self.builder.origin, self.builder.loc = store.origin, store.loc
@@ -145,10 +147,21 @@ class _Derivation:
             gradient = self.builder.convert(loaded, "float32")
             if store.mask is not None:
                 gradient = self.builder.where(store.mask, gradient, 0.0)
+            if store.adds and any(self._is_computed(entry) for entry in store.index):
+                self._check_inside(store)
             found.append((store.value.number, gradient))
         if not found:
-            raise GradError(f"{self.path}: no output of floats is differentiated")
+            raise GradError(f"{self.path}: no output of floats is differentiated", hint=NOTHING)
         return found
+
+    def _check_inside(self, store):
+        """What is added at computed positions is lost outside; a load there gives the nearest."""
+        if not self.document.get("assume_in_bounds"):
+            raise GradError(
+                "adds at positions that may be outside the tensor, where nothing is added",
+                store.origin,
+                "say `assume_in_bounds: true` in the document, if they are inside",
+            )
 
     def _stored_shape(self, store):
         shape, dims = [], self.program.tensor(store.tensor)["shape"]

@@ -6,7 +6,7 @@ tensor is written. Then the graph is one of an input and an output.
 
 import copy
 
-from .errors import GradError
+from .errors import WRITTEN, GradError
 from .values import topological
 
 
@@ -51,6 +51,7 @@ def check(program):
                         f"reads {name!r} at another place than it is written at, by a tile that "
                         "may run later",
                         load.origin,
+                        WRITTEN,
                     )
         for store in stores:
             _check_store(program, store, name)
@@ -68,9 +69,11 @@ def _check_store(program, store, name):
         else:
             covers &= entry == {"slice": [None, None, None]}
     if not covers:
-        raise GradError(f"writes a part of {name!r} alone; the rest stays as it was", store.origin)
+        raise GradError(
+            f"writes a part of {name!r} alone; the rest stays as it was", store.origin, WRITTEN
+        )
     if {*program.grid, *store.loops} - found:
-        raise GradError(f"several tiles update one place of {name!r}", store.origin)
+        raise GradError(f"several tiles update one place of {name!r}", store.origin, WRITTEN)
 
 
 def _same(index, other):

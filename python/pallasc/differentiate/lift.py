@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from .errors import GradError
+from .errors import BRANCH, PAIR, RANGE, ROOTS, WRITTEN, GradError
 from .inouts import split
 from .rules_views import items
 from .shift import guarded, rate
@@ -34,6 +34,7 @@ class Store:
     loc: dict | None = None
     mask: Value | None = None  # lanes that it writes; None: all
     loops: tuple = ()  # blocks of the loops around it
+    adds: bool = False  # to what is there
 
 
 @dataclass
@@ -101,7 +102,8 @@ def lift(document, path="graph"):
     graphs = {g["id"]: g for g in document["graphs"]}
     roots = [g for g in document["graphs"] if g["kind"] == "root"]
     if len(roots) != 1:
-        raise GradError(f"{path}: {len(roots)} roots; a forward of one root can be differentiated")
+        about = f"{path}: {len(roots)} roots; a forward of one root can be differentiated"
+        raise GradError(about, hint=ROOTS)
     by_id = {b["id"]: symbol for symbol, b in blocks.items()}
     grid = [by_id[i] for i in roots[0].get("grid") or []]
     program = Program(document, Builder(set(blocks)), blocks, grid, source, inouts)
@@ -119,6 +121,13 @@ def lift(document, path="graph"):
     lifter.graph(roots[0], [])
     _without_outer_tiles(program, path)
     return program
+
+
+@dataclass
+class _Unread:
+    """A result that nothing may read."""
+
+    origin: str
 
 
 class _Lifter:
@@ -157,6 +166,10 @@ class _Lifter:
 
     def argument(self, raw, env):
         if isinstance(raw, dict) and "ref" in raw:
+            if isinstance(env[raw["ref"]], _Unread):
+                raise GradError(
+                    "what was there before has no derivative here", env[raw["ref"]].origin
+                )
             return env[raw["ref"]]
         if isinstance(raw, list):
             return [self.argument(item, env) for item in raw]
@@ -170,8 +183,11 @@ class _Lifter:
         kwargs = {k: v for k, v in (node.get("kwargs") or {}).items() if k not in IGNORED}
         kwargs = self.argument(kwargs, env)
         meta = node.get("meta") or {}
+        if target == "tile.atomic_add":
+            return self.added(args, meta, origin, node["name"])
         if target in REFUSED or target.startswith("tile.atomic"):
-            raise GradError("has no derivative here", origin)
+            branch = target in ("tile.if", "tile.while")
+            raise GradError("has no derivative here", origin, BRANCH if branch else PAIR)
         if target == "tile.host_tensor":
             return {"host": args[0]}
         if target == "tile.symnode":
@@ -192,10 +208,10 @@ class _Lifter:
             args[0] = args[0]["host"]
             if args[0] in self.program.inouts:
                 if any(store.tensor == f"{args[0]}_out" for store in self.program.stores):
-                    raise GradError(f"reads {args[0]!r} after it is written", origin)
+                    raise GradError(f"reads {args[0]!r} after it is written", origin, WRITTEN)
                 args[0] += "_in"
             if self.program.base(args[0])["role"] not in ("input", "derived"):
-                raise GradError(f"reads {args[0]!r}, which the graph may write", origin)
+                raise GradError(f"reads {args[0]!r}, which the graph may write", origin, WRITTEN)
             mask = args.pop(2) if len(args) > 2 else None
             made = self.load(args, meta, origin, node["name"])
             if mask is None:
@@ -266,6 +282,17 @@ class _Lifter:
             size = shape[args[1]]
         return size if isinstance(size, int) else {"sym": size}
 
+    def added(self, args, meta, origin, name):
+        """An atomic addition; each lane's gradient is that of the place that it is added to."""
+        tensor, index, value = args[0]["host"], args[1], args[2]
+        if self.program.tensor(tensor)["role"] != "output":
+            raise GradError(f"adds to {tensor!r}, which is no output", origin)
+        if not isinstance(value, Value) or list(value.shape) != list(meta["shape"]):
+            raise GradError("adds a value that is broadcast", origin)
+        loc, loops = self.builder.loc, tuple(self.around)
+        self.program.stores.append(Store(tensor, index, value, origin, loc, None, loops, True))
+        return _Unread(origin)
+
     def store(self, args, origin):
         tensor, index, value = args[0]["host"], args[1], args[2]
         tensor += "_out" if tensor in self.program.inouts else ""
@@ -284,7 +311,7 @@ class _Lifter:
     def loop(self, args, meta, origin):
         graph = self.graphs[args[0]]
         if graph.get("lengths") is not None:
-            raise GradError("a jagged loop has no derivative here", origin)
+            raise GradError("a jagged loop has no derivative here", origin, RANGE)
         symbols = [self.by_id[i] for i in graph["block_ids"]]
         for symbol, begin, end in zip(symbols, _bounds(args[1]), _bounds(args[2]), strict=True):
             self.range(symbol, begin, end, origin)
@@ -318,7 +345,7 @@ class _Lifter:
         elif begin == 0 and isinstance(end, int):
             extent = end
         else:
-            raise GradError("loop bounds that are computed have no derivative here", origin)
+            raise GradError("loop bounds that are computed have no derivative here", origin, RANGE)
         if block.get("extent") not in (None, extent) or block.get("begin"):
             raise GradError(f"block {symbol!r} has another range than this loop", origin)
         block["extent"] = extent

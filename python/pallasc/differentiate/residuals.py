@@ -94,7 +94,7 @@ def _quotients(program, total):
     found = []
     for store in program.stores:
         value = _rounded(store.value)
-        if store.mask is not None:
+        if store.mask is not None or store.adds:
             continue
         if value.target == "aten.div.Tensor" and _unviewed(value.args[1]) is total:
             found.append((value.args[0], residual(program, store, value.dtype)))
@@ -104,7 +104,12 @@ def _quotients(program, total):
 def _stored_logsumexp(program, maximum, total):
     for store in program.stores:
         value = _rounded(store.value)
-        if value.target != "aten.add.Tensor" or value.dtype != "float32" or store.mask is not None:
+        if (
+            value.target != "aten.add.Tensor"
+            or value.dtype != "float32"
+            or store.mask is not None
+            or store.adds
+        ):
             continue
         for a, b in (value.args, reversed(value.args)):
             logarithm = LOGS[program.builder.bases[maximum.number]]
