@@ -80,36 +80,42 @@ static bool number_of(Walk *w, GraphId g, const Arg *arg, int64_t *x) {
 
 /* ---- the walk --------------------------------------------------------------------------------------------------- */
 
-static bool refuse(Walk *w, NodeId n, const char *hint, const char *what, NodeId other) {
-	const Module *m = w->p->m;
-	return plan_refuse(w->p, n, "remote-wait", hint, what, node_get(m, other == NONE ? n : other)->name);
-}
+static const char *name_of(const Walk *w, NodeId n) { return node_get(w->p->m, n)->name; }
 
 static bool visit(Walk *w, NodeId n) {
 	const Module *m = w->p->m;
 	const Arg *pred = op_arg(m, n, "pred"), *ends = op_arg(m, n, "ends");
 	int64_t channel = op_arg(m, n, "channel")->integer, runs = 1;
 	if (pred->kind != ARG_NULL && !number_of(w, node_get(m, n)->graph, pred, &runs))
-		return refuse(w, n, "let every device start and wait alike, by numbers of steps alone",
-		              "whether '%s' runs depends on data: no device could say what comes", NONE);
+		return plan_refuse(w->p, n, "remote-wait",
+		                   "let every device start and wait alike, by numbers of steps alone",
+		                   "whether '%s' runs depends on data: no device could say what comes", name_of(w, n));
 	if (!runs)
 		return true;
 	NodeId *sending = &w->sending[channel], *coming = &w->coming[channel];
 	if (node_get(m, n)->op == OP_REMOTE_COPY) {
 		if (*sending != NONE || *coming != NONE)
-			return refuse(w, n, "wait for it first, or give this copy another channel",
-			              "it starts before '%s', on its channel, is waited for",
-			              *sending != NONE ? *sending : *coming);
+			return plan_refuse(w->p, n, "remote-wait",
+			                   "wait for it first, or give this copy another channel",
+			                   "it starts before '%s', on its channel, is waited for",
+			                   name_of(w, *sending != NONE ? *sending : *coming));
 		*sending = *coming = n;
 		w->p->plan->channels[channel].starts++;
 		return true;
 	}
 	bool send = strcmp(ends->string, "recv") != 0, recv = strcmp(ends->string, "send") != 0;
 	if ((send && *sending == NONE) || (recv && *coming == NONE))
-		return refuse(w, n, "wait once for each copy", "'%s' waits for a copy that no device started", NONE);
+		return plan_refuse(w->p, n, "remote-wait", "wait once for each copy",
+		                   "'%s' waits for a copy that no device started", name_of(w, n));
 	*sending = send ? NONE : *sending;
 	*coming = recv ? NONE : *coming;
 	return true;
+}
+
+static bool refuse_loop(Walk *w, NodeId call) {
+	return plan_refuse(w->p, call, "remote-wait", "give it bounds that are numbers",
+	                   "the loop '%s' holds copies between devices, and how often it runs is not known",
+	                   name_of(w, call));
 }
 
 static bool walk(Walk *w, GraphId g);
@@ -124,8 +130,7 @@ static bool walk_once(Walk *w, NodeId call) {
 	bool once = last && last->kind == ARG_REF && node_get(m, last->node)->op == OP_FULL &&
 	            !constant_of(m, last->node).boolean;
 	if (!once || !number_of(w, node_get(m, call)->graph, arg_item(m, loop_args(m, call), flag), &taken))
-		return refuse(w, call, "copy in loops of known steps",
-		              "the loop '%s' holds copies between devices, and how often it runs is not known", NONE);
+		return refuse_loop(w, call);
 	return !taken || walk(w, loop_body(m, call));
 }
 
@@ -138,8 +143,7 @@ static bool walk_loop(Walk *w, NodeId call, uint32_t d) {
 	if (!loop->rank)
 		return walk_once(w, call);
 	if (dim->computed)
-		return refuse(w, call, "give it bounds that are numbers",
-		              "the loop '%s' holds copies between devices, and how often it runs is not known", NONE);
+		return refuse_loop(w, call);
 	int64_t steps = dim->full_steps + (dim->tail != 0);
 	for (int64_t i = 0; i < steps; i++) {
 		w->step[l * RANK_MAX + d] = i;
@@ -160,8 +164,8 @@ static bool walk(Walk *w, GraphId g) {
 			return false;
 		}
 		if (++w->visits > VISITS_MAX)
-			return refuse(w, n, "copy larger parts in fewer steps",
-			              "the copies of '%s' start more often than is followed", NONE);
+			return plan_refuse(w->p, n, "remote-wait", "copy larger parts in fewer steps",
+			                   "copies start in more steps than are followed, of '%s'", name_of(w, n));
 	}
 	return true;
 }
@@ -191,8 +195,8 @@ bool plan_remote(Planner *p) {
 	for (uint32_t i = 0; i < CHANNELS_MAX; i++) {
 		NodeId left = w.sending[i] != NONE ? w.sending[i] : w.coming[i];
 		if (left != NONE)
-			return refuse(&w, left, "wait for both ends of the last copy as well",
-			              "the kernel may end before '%s' is done", NONE);
+			return plan_refuse(p, left, "remote-wait", "wait for both ends of the last copy as well",
+			                   "the kernel may end before '%s' is done", name_of(&w, left));
 	}
 	return true;
 }

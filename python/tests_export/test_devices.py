@@ -17,20 +17,22 @@ def nodes(document, target):
 
 
 @helion.kernel(static_shapes=True)
-def late_start(x: torch.Tensor, peers: torch.Tensor) -> torch.Tensor:
+def late_start(x: torch.Tensor, peers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A copy that is made in a loop, started in a branch there and waited for in another."""
     there = torch.empty([4, 8, 128], dtype=x.dtype, device=x.device)
+    kept = torch.empty_like(x)
     for _ in hl.grid(1):
         for step in hl.tile(4, block_size=1):
             half = x[:, :] * 0.5
             copy = hl.make_async_remote_copy(half, [], peers[0, step.begin], there, [step.begin])
             if step.begin < 3:
+                kept[:, :] = half
                 if step.begin >= 0:
                     copy.start()
             if step.begin < 3:
                 copy.wait_send()
                 copy.wait_recv()
-    return there
+    return there, kept
 
 
 @helion.kernel(static_shapes=True)

@@ -102,7 +102,10 @@ static void effects(void **state) {
 	assert_true(op_writes(OP_ATOMIC_CAS));
 	assert_false(op_writes(OP_LOAD));
 	assert_false(op_writes(OP_MASK_TO));
+	assert_true(op_writes(OP_REMOTE_COPY) && op_writes(OP_REMOTE_WAIT));
 	assert_true(op_has_effect(OP_OUTPUT));
+	assert_true(op_has_effect(OP_REMOTE_BARRIER));
+	assert_false(op_writes(OP_PART));
 	assert_false(op_has_effect(OP_ADD));
 }
 
@@ -130,10 +133,11 @@ static void check_lowering(uint16_t op) {
 		[KIND_REDUCTION] = 1 << LOWER_REDUCE | 1 << LOWER_SCAN | 1 << LOWER_PARTS | 1 << LOWER_NOT,
 		[KIND_VIEW] = 1 << LOWER_VIEW | 1 << LOWER_MOVE | 1 << LOWER_PARTS | 1 << LOWER_NOT,
 		[KIND_MATMUL] = 1 << LOWER_MATMUL | 1 << LOWER_PARTS,
-		[KIND_MEMORY] = 1 << LOWER_LOAD | 1 << LOWER_STORE | 1 << LOWER_PARTS,
+		[KIND_MEMORY] =
+			1 << LOWER_LOAD | 1 << LOWER_STORE | 1 << LOWER_PARTS | 1 << LOWER_REMOTE | 1 << LOWER_FREE,
 		[KIND_CREATION] = 1 << LOWER_FULL | 1 << LOWER_INDEX | 1 << LOWER_PARTS | 1 << LOWER_NOT,
 		[KIND_STRUCTURE] = 1 << LOWER_FREE | 1 << LOWER_LOOP | 1 << LOWER_RESULT | 1 << LOWER_ALIAS |
-	                           1 << LOWER_PARTS | 1 << LOWER_NOT,
+	                           1 << LOWER_PARTS | 1 << LOWER_NOT | 1 << LOWER_REMOTE | 1 << LOWER_INT,
 		[KIND_QUERY] = 1 << LOWER_FREE | 1 << LOWER_INT | 1 << LOWER_INDEX,
 		[KIND_SYMBOLIC] = 1 << LOWER_INT};
 	const OpRow *row = op_row(op);

@@ -3,6 +3,8 @@
 import dataclasses
 import operator
 
+import torch
+
 from .errors import ExportError
 
 
@@ -20,6 +22,12 @@ class Call:
     args: list
     carried: list = dataclasses.field(default_factory=list)
     outputs: list = None
+
+    def unchanged(self):
+        """Return the places of arguments that are the same in each step, by their nodes."""
+        carried = {place for place, _ in self.carried}
+        places = (place for place in range(len(self.args)) if place not in carried)
+        return {self.args[i]: i for i in places if isinstance(self.args[i], torch.fx.Node)}
 
 
 def target_name(node):

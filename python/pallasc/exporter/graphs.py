@@ -48,9 +48,10 @@ class GraphSet:
                 if call_id in self.calls:
                     raise ExportError("one graph is called twice", self.where(node))
                 self.calls[call_id] = call
-                for operand in operands_passed(call_id, self) if self.copies else ():
-                    if operand not in call.args:
-                        call.args.append(operand)
+                if self.copies:
+                    kept = call.unchanged()
+                    needed = dict.fromkeys(operands_passed(call_id, self))
+                    call.args += [node for node in needed if node not in kept]
                 blocks = list(getattr(self.infos[call_id], "block_ids", ()))
                 if call.kind == "for_loop" and set(blocks) & set(around):
                     raise ExportError(
@@ -106,6 +107,10 @@ class GraphConverter(RemoteWriter):
             self.node = node = placeholders[place]
             name = variables[index] if index < len(variables) else placeholders[index].name
             self.values[node] = self.placeholder_emit(name, node.meta["val"])
+        if self.call and self.set.copies:
+            for outer, place in self.call.unchanged().items():
+                if place < len(placeholders):
+                    self.values[outer] = self.values[placeholders[place]]
         added = self.call.args[len(placeholders) :] if self.call else []
         for outer in added:
             self.node = outer
