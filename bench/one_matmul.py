@@ -26,7 +26,7 @@ TILES = 16  # of a share, of sums
 
 def compiled(way):
     """The kernel of one of 16 devices, and the bytes of an element that travels."""
-    shapes = dict.fromkeys(("x", "y", "out"), [SIZE, SIZE])
+    shapes = {name: [SIZE, SIZE] for name in ("x", "y", "out")}
     graph = small("matmul_4096", shapes, [SIZE] * 3, {}, "bfloat16")
     blocks = {"tile_n": "model"} if way == "gather" else {"tile_k": "model"}
     options = {way: {"x" if way == "gather" else "out": "model"}, "ring": "kernel"}
@@ -88,13 +88,13 @@ def from_size(element, seconds_per_byte):
 
 def main():
     """Writes the table into the page."""
+    floors = "1-D ring, one way | 1-D ring, both ways | 2x2x2, 3 links | 2x2x2, 6 links"
     lines = [
-        "| µs | bundles | with HBM | 1-D ring, one way | 1-D ring, both ways | 2x2x2, 3 links | 2x2x2, 6 links "
-        "| the kernel | exposed |",
+        f"| µs | bundles | with HBM | {floors} | the kernel | exposed |",
         "| --- " + "| ---: " * 8 + "|",
         *(row(way) for way in ("gather", "scatter")),
         "",
-        "| hides from | 1-D ring, one way | 1-D ring, both ways | 2x2x2, 3 links | 2x2x2, 6 links |",
+        f"| hides from | {floors} |",
         "| --- " + "| ---: " * 4 + "|",
     ]
     # Bytes of a whole array take so many seconds each; a chip computes 2 M N K / 8 for it.

@@ -122,13 +122,13 @@ typedef struct pallasc_options {
 	const char *shard;   /* "tile_m=data,tile_n=model": what is cut along its axes; NULL: chosen */
 	const char *gather;  /* "x=model": inputs whose parts travel round a ring of an axis's devices; or NULL */
 	const char *scatter; /* "out=model": outputs, sums over an axis, that are left in parts along it; or NULL */
-	const char *ring; /* "wrapper", "kernel" or "auto": what moves them (docs/sharding.md); NULL: the wrapper */
+	const char *ring;    /* "wrapper", "kernel" or "auto": what moves them (docs/sharding.md); NULL: the wrapper */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
 	{                                                                                                              \
 		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
-			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                                                    \
+			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                                              \
 	}
 
 /* The library's version, such as "0.1.0". Static text. */

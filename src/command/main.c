@@ -248,7 +248,8 @@ static CompileOptions compile_options(Command *c, const Target *target) {
 /* What does nothing to kernel text. */
 static void warn_of_options(Command *c) {
 	const Options *o = &c->options;
-	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count || o->size_lists.count || o->shard.mesh)
+	if (o->configs.count || o->sets.count || o->passes_given || o->sizes.count || o->size_lists.count ||
+	    o->shard.mesh)
 		diag_warning(&c->diag, (Place){.source = &c->graph}, "kernel-options",
 		             "change the text, or compile the graph again",
 		             "kernel text is compiled as it stands: no configuration, no sizes, no mesh and no passes "

@@ -74,7 +74,7 @@ typedef struct ShardRequest {
 		*gather; /* "x=model", "x=model:tile_k": inputs whose parts, of a block, travel round devices; NULL */
 	const char *scatter; /* "out=model", "out=model:tile_m": sums over an axis's devices, of which each keeps a
 	                        part; NULL */
-	RingWay way; /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
+	RingWay way;         /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
 } ShardRequest;
 
 /* ring.c: "wrapper", "kernel" or "auto"; false: it is none of them. */

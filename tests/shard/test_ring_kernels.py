@@ -126,7 +126,9 @@ def test_sums_that_travel_in_bfloat16(tmp_path):
     module = scattered(4, *sizes, [16, 128, 128])
     text = pallasc.shard(
         matmul(*sizes, [16, 128, 128]), {"ring": 4}, {"tile_k": "ring"}
-    ).kernel.replace("  vmem_limit", "  ring scatter out_ref ring 4 of float32 in bfloat16\n  vmem_limit")
+    ).kernel.replace(
+        "  vmem_limit", "  ring scatter out_ref ring 4 of float32 in bfloat16\n  vmem_limit"
+    )
     narrow = rewritten(text)
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s).astype(BF16) for s in [(128, 512), (512, 256)])
@@ -201,7 +203,10 @@ REFUSED = {
         "x_ref: 8 blocks of 16 are no equal number on each of 3 devices: ask for smaller ones",
     ),
     "an output that all parts change": (
-        ("at (tile_m, turn(tile_m, tile_n, 2)) buffers 2\n  ring", "at (0, tile_n) buffers 2\n  ring"),
+        (
+            "at (tile_m, turn(tile_m, tile_n, 2)) buffers 2\n  ring",
+            "at (0, tile_n) buffers 2\n  ring",
+        ),
         "x_ref: the blocks of out_ref are not of one of its blocks each",
     ),
     "blocks along two dims": (
