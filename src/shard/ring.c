@@ -291,13 +291,13 @@ static void forget_steps(const Cuts *c, Parted *p) {
 }
 
 /* Half of what a step is of goes each way, where the halves are whole registers' rows. */
-enum { WHOLE_ROWS = 8 };
+enum { WHOLE_ROWS = 2 * 8 };
 void ring_forget_steps(Cuts *c) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
 		Block *block = &c->m->blocks.at[b];
 		if (cut_has(&c->block[b], c->ring->steps)) {
 			int64_t step = c->m->exprs.at[block->extent].value / cut_parts(c->mesh, &c->block[b]);
-			block->share = step % (2 * WHOLE_ROWS) ? step : step / 2;
+			block->share = step % WHOLE_ROWS ? step : step / 2;
 		}
 		c->block[b] = cut_without(&c->block[b], c->ring->steps);
 	}
