@@ -417,7 +417,7 @@ def compile(
         travel round the ring of its devices while kernels run.
       scatter: {"out": "model"}: outputs, sums over an axis, of which each device gets a part.
       ring: what moves them: the "wrapper", between launches (None too), the "kernel", by copies to
-        other devices, or "auto": the kernel where it can.
+        other devices, or "auto": the kernel where it can. "kernel:bfloat16": sums travel so.
       library: a `Library`; by default the one that is found.
       emit: the texts that the module has, EMIT_ values or'ed, the source among them.
 

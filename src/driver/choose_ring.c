@@ -94,7 +94,7 @@ void ring_ask(const KProgram *p) {
 	                .buffer = buffer,
 	                .axis = s->mesh.axis[s->ring.axis].name,
 	                .devices = s->mesh.axis[s->ring.axis].devices,
-	                .travels = DTYPE_F32,
+	                .travels = s->ring.narrow ? DTYPE_BF16 : DTYPE_F32,
 	                .out = scatter && s->outputs.at[which].sum.count == 0 ? s->outputs.at[which].dtype : DTYPE_F32,
 	                .added = NONE};
 	p->kernels.at[0]->ring = ring;
