@@ -31,8 +31,8 @@ static const IntOperator operators[] = {
 static const struct {
 	const char *name;
 	IntKind kind;
-} functions[] = {{"div", INT_DIV}, {"rem", INT_REM},       {"cdiv", INT_CDIV}, {"min", INT_MIN},
-                 {"max", INT_MAX}, {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {"device", INT_DEVICE}, {NULL, INT_CONST}};
+} functions[] = {{"div", INT_DIV},       {"rem", INT_REM},   {"cdiv", INT_CDIV},     {"min", INT_MIN}, {"max", INT_MAX},
+                 {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {"device", INT_DEVICE}, {NULL, INT_CONST}};
 
 static Tree tree_at(KReader *r, int level, int nesting);
 

@@ -106,9 +106,7 @@ static const char *output_specs(Printer *pr, const Sharding *s) {
 /* ---- one device's function --------------------------------------------------------------------------------------- */
 
 /* The wrapper calls the kernel several times. */
-static bool ring_steps(const Sharding *s) {
-	return s->ring.kind != RING_NONE && !s->ring.plain && !s->ring.inside;
-}
+static bool ring_steps(const Sharding *s) { return s->ring.kind != RING_NONE && !s->ring.plain && !s->ring.inside; }
 
 /* What a step takes of an input, where `part` says of whose part it is. */
 static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t i, uint32_t *moved) {
@@ -153,9 +151,8 @@ static void print_returned(Printer *pr, const Sharding *s) {
 	text_init(&all, pr->a);
 	for (uint32_t i = 0; i < s->outputs.count; i++) {
 		const Parted *p = &s->outputs.at[i];
-		const char *value =
-			s->ring.kind == RING_GATHER && ring_steps(s) ? arena_printf(pr->a, "whole_%u", i)
-								     : output_text(pr, s, i);
+		const char *value = s->ring.kind == RING_GATHER && ring_steps(s) ? arena_printf(pr->a, "whole_%u", i)
+		                                                                 : output_text(pr, s, i);
 		if (p->moves && s->ring.plain)
 			value = arena_printf(pr->a,
 			                     "jax.lax.psum_scatter(%s, \"%s\", scatter_dimension=%u, tiled=True)",

@@ -41,7 +41,8 @@ static const char *look_at_host(const KProgram *p, const Kernel *k, StmtId launc
 		bool given = x->kind == KARG_VALUE && x->value < p->inputs.count;
 		return given && kernel_uses(p->host)[x->value] == 1
 		               ? NULL
-		               : arena_printf(k->arena, "%s: it is no input as it is given, or is read elsewhere, too", name);
+		               : arena_printf(k->arena, "%s: it is no input as it is given, or is read elsewhere, too",
+		                              name);
 	}
 	ValueId y = kernel_stmt(host, launch)->result + place;
 	StmtId last = region_last(host, host->body);

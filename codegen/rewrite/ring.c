@@ -89,7 +89,8 @@ static const char *look_at_blocks(Travel *r) {
 		return say(r, "the grid walks along none of its dims, block by block and forwards");
 	int64_t steps = r->k->grid.at[r->walks].steps;
 	for (uint32_t d = 0; d < b->rank; d++)
-		if (b->array[d] % b->shape[d] || (d != r->dim && follows(r->k, b->index[d], r->k->grid.at[r->walks].at)))
+		if (b->array[d] % b->shape[d] ||
+		    (d != r->dim && follows(r->k, b->index[d], r->k->grid.at[r->walks].at)))
 			return say(r, "it is not made of whole blocks, one for each step of the grid");
 	r->block = b->shape[r->dim];
 	return b->array[r->dim] == steps * r->block ? NULL : say(r, "the grid does not walk along all of it");
@@ -100,7 +101,8 @@ static const char *share_blocks(Travel *r) {
 	int64_t steps = r->k->grid.at[r->walks].steps;
 	if (steps % r->devices)
 		return arena_printf(
-			r->k->arena, "%s: %lld blocks of %lld are no equal number on each of %lld devices: ask for smaller ones",
+			r->k->arena,
+			"%s: %lld blocks of %lld are no equal number on each of %lld devices: ask for smaller ones",
 			b->name, (long long)steps, (long long)r->block, (long long)r->devices);
 	r->tiles = steps / r->devices;
 	return NULL;
@@ -260,8 +262,7 @@ static IntId named(Travel *r, IntId i, const char *name) { return int_value(r->k
 static void set_index_maps(Travel *r, ValueId turn, ValueId tile) {
 	Kernel *k = r->k;
 	IntId t = int_value(k, turn), m = int_value(k, tile);
-	Places p = {k->grid.at[r->walks].at,
-	            ring_sum(r, ring_product(r, ring_share(r, int_device(k), t), r->tiles), m),
+	Places p = {k->grid.at[r->walks].at, ring_sum(r, ring_product(r, ring_share(r, int_device(k), t), r->tiles), m),
 	            number_of_turn(r, t, m)};
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		KBuffer *x = &k->buffers.at[b];
@@ -340,7 +341,8 @@ void ring_set_grid(Travel *r) {
 	k->devices = r->ring->devices;
 	k->collective_id = 0;
 	r->d.at = (Cursor){k->body, region_first(k, k->body)};
-	r->me = int_value(k, kernel_result(k, drive_put(&r->d, K_DEVICE_ID, 0, NULL), KTYPE_INT, DTYPE_I32, 0, NULL, "me"));
+	r->me = int_value(
+		k, kernel_result(k, drive_put(&r->d, K_DEVICE_ID, 0, NULL), KTYPE_INT, DTYPE_I32, 0, NULL, "me"));
 	r->step = step_of_tile(r);
 	r->here[1] = r->tile = int_value(k, program_id(r, 1, "tile"));
 	r->here[0] = r->turn = int_value(k, program_id(r, 0, "turn"));
@@ -350,7 +352,8 @@ void ring_set_grid(Travel *r) {
 
 /* ---- buffers and statements ------------------------------------------------------------------------------------- */
 
-BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
+BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape,
+                      const char *name) {
 	return kernel_buffer(r->k, (KBuffer){.role = BUFFER_SCRATCH,
 	                                     .space = space,
 	                                     .dtype = dtype,

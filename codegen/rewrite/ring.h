@@ -3,7 +3,8 @@
  * Each device has a *part* of an array, or is to have it. A part is one *share*, or two where its blocks can be halved:
  * the first goes from device to device to the right, the second to the left. The grid's outermost dim counts *turns*:
  * in each a device works on one share, of the two directions in turn, and after all turns it had all shares of all
- * devices. Within a turn the grid walks over the *tiles* of the share, and within these over whatever it walked over. */
+ * devices. Within a turn the grid walks over the *tiles* of the share, and within these over whatever it walked over.
+ */
 #ifndef PALLASC_RING_H
 #define PALLASC_RING_H
 
@@ -64,7 +65,8 @@ IntId ring_share(const Travel *r, IntId me, IntId turn);
 
 /* ---- buffers and statements ------------------------------------------------------------------------------------- */
 
-BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
+BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape,
+                      const char *name);
 /* So many semaphores. */
 BufferId ring_semaphores(const Travel *r, KSpace space, int64_t count, const char *name);
 /* One position of a buffer's first dim. */

@@ -109,9 +109,10 @@ static FunctionId define_keep(const Gather *g) {
 
 static void start_all(const Gather *g) {
 	Travel *r = g->r;
-	Cursor outer = drive_when(&r->d, ring_both(r, ring_both(r, ring_is(r, r->turn, 0), ring_is(r, r->tile, 0)),
-	                                           ring_is(r, r->step, 0)),
-	                          "begin");
+	Cursor outer = drive_when(
+		&r->d,
+		ring_both(r, ring_both(r, ring_is(r, r->turn, 0), ring_is(r, r->tile, 0)), ring_is(r, r->step, 0)),
+		"begin");
 	IntId first = ring_number(r, 0);
 	if (!r->in_hbm)
 		ring_do(r, K_START, g->own_block, 1, &first);
@@ -185,7 +186,8 @@ static void wait_block(const Gather *g, IntId at) {
 /* The share of this turn is in the array of all. */
 static void await_share(const Gather *g) {
 	Travel *r = g->r;
-	IntId first = r->inner > 1 ? ring_both(r, ring_is(r, r->tile, 0), ring_is(r, r->step, 0)) : ring_is(r, r->tile, 0);
+	IntId first =
+		r->inner > 1 ? ring_both(r, ring_is(r, r->tile, 0), ring_is(r, r->step, 0)) : ring_is(r, r->tile, 0);
 	Cursor all = drive_when(&r->d, first, "arrive");
 	Cursor outer = drive_when(&r->d, ring_below(r, r->turn, r->directions), "kept");
 	ring_do(r, K_WAIT, g->keep, 1, &r->turn);

@@ -1,5 +1,5 @@
-/* ring_scatter.c - a kernel that makes a device's share of sums over all devices, of a whole array, of which each device
- * keeps its part: sums travel from device to device, and each adds what it makes of the share that comes.
+/* ring_scatter.c - a kernel that makes a device's share of sums over all devices, of a whole array, of which each
+ * device keeps its part: sums travel from device to device, and each adds what it makes of the share that comes.
  *
  *     out out_ref vmem float32[64, 128]            out out_ref vmem bfloat16[64, 128] of [256, 256]   # the own part
  *         of [1024, 256] at (tile_m, tile_n)       out sums hbm float32[4, 128, 256]
@@ -44,7 +44,8 @@ const char *scatter_look(const Travel *r) {
 	bool whole = count == 1 && store != NONE && kernel_stmt(k, store)->region == k->body &&
 	             k->refs.at[kernel_arg(k, store, 0)->ref].rank == 0 && kernel_arg(k, store, 1)->kind == KARG_VALUE;
 	if (x->dtype != DTYPE_F32 || !whole)
-		return arena_printf(k->arena, "%s: its blocks of float32 are not stored by one statement each", x->name);
+		return arena_printf(k->arena, "%s: its blocks of float32 are not stored by one statement each",
+		                    x->name);
 	if (x->rank + 1 > KDIM_MAX)
 		return arena_printf(k->arena, "%s: it has too many dims", x->name);
 	for (BufferId b = 0; b < k->buffers.count; b++)
@@ -121,9 +122,7 @@ static void define_arrival(Scatter *s) {
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
 
-static IntId first_of_turn(const Scatter *s) {
-	return ring_is(s->r, ring_rest(s->r, s->at, s->points), 0);
-}
+static IntId first_of_turn(const Scatter *s) { return ring_is(s->r, ring_rest(s->r, s->at, s->points), 0); }
 
 static void begin(const Scatter *s) {
 	Travel *r = s->r;
@@ -254,7 +253,9 @@ static void set_output(const Scatter *s) {
 static int64_t tile_bytes(uint32_t rank, const int64_t *shape, Dtype dtype) {
 	int64_t bytes = dtype_bits(dtype) / 8, rows = 32 / bytes;
 	for (uint32_t d = 0; d < rank; d++)
-		bytes *= d + 1 == rank ? int_round_up(shape[d], 128) : d + 2 == rank ? int_round_up(shape[d], rows) : shape[d];
+		bytes *= d + 1 == rank   ? int_round_up(shape[d], 128)
+		         : d + 2 == rank ? int_round_up(shape[d], rows)
+		                         : shape[d];
 	return bytes;
 }
 

@@ -463,7 +463,7 @@ def compile(
         travel round the ring of its devices while kernels run.
       scatter: {"out": "model"}: outputs, sums over an axis, of which each device gets a part.
       ring: what moves them: the "wrapper", between launches (None too), the "kernel", by copies to
-        other devices, or "auto": the kernel where it can.
+        other devices, or "auto": the kernel where it can. "kernel:bfloat16": sums travel so.
       debug_print: names of nodes whose values the kernel prints while it runs (docs/jax.md):
         "m_new" what a tile is like, "m_new:all" all of it.
       named_scopes: the kernel's statements of each line of the graph's source stand in a

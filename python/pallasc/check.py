@@ -75,7 +75,7 @@ def _split(options):
         if len(dict(pairs)) < len(pairs):
             how = "a block stands twice: give its axes as BLOCK=AXIS+AXIS"
             raise UsageError(f"--{name}: {how if name == 'shard' else 'an array stands twice'}")
-    return {name: dict(pairs) for name, pairs in asked.items()}
+    return {"ring": options.ring} | {name: dict(pairs) for name, pairs in asked.items()}
 
 
 def _check_points(module, graph, options, config):

@@ -124,6 +124,11 @@ def add_mesh_options(parser):
             metavar=f"{what}=AXIS",
             help=f"{does}; repeatable",
         )
+    parser.add_argument(
+        "--ring",
+        metavar="WHAT",
+        help="what moves them: wrapper (default), kernel or auto",
+    )
 
 
 def _axes(text):

@@ -1,9 +1,9 @@
 """Modules that run on a mesh, as a whole: arrays of which each device has a part.
 
 The module's function takes and gives one device's parts. There are two kinds. A graph split over
-a mesh (docs/sharding.md) says how whole arrays lie, and has a function of them. Of kernel text whose
-devices exchange what they have (docs/kernel.md) the parts stand one behind the other along the
-first dim: of `float32[128, 256]` on 4 devices the whole is `float32[512, 256]`. A number is the
+a mesh (docs/sharding.md) says how whole arrays lie, and has a function of them. Of kernel text
+whose devices exchange what they have (docs/kernel.md) the parts stand one behind the other along
+the first dim: of `float32[128, 256]` on 4 devices the whole is `float32[512, 256]`. A number is the
 same on all of them.
 """
 

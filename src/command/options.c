@@ -293,8 +293,8 @@ static void add_scatter(Parser *p, const char *name, const char *value) {
 }
 
 static void set_ring(Parser *p, const char *name, const char *value) {
-	if (!ring_way_find(value, &p->options->shard.way))
-		fail(p, "%s is wrapper, kernel or auto, not '%s'", name, value);
+	if (!ring_way_read(value, &p->options->shard))
+		fail(p, "%s is wrapper, kernel, kernel:bfloat16, auto or auto:bfloat16, not '%s'", name, value);
 }
 
 /* Bytes: 1048576, 1024KiB, 1MiB. */

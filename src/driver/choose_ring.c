@@ -59,10 +59,12 @@ static BufferId travelling(const KProgram *p, const Kernel *k, bool scatter, uin
 		return NONE;
 	const KStmt *s = kernel_stmt(p->host, launch);
 	for (uint32_t i = 0; i < s->arg_count && !scatter; i++)
-		if (kernel_arg(p->host, launch, i)->kind == KARG_VALUE && kernel_arg(p->host, launch, i)->value == which)
+		if (kernel_arg(p->host, launch, i)->kind == KARG_VALUE &&
+		    kernel_arg(p->host, launch, i)->value == which)
 			return buffer_at(k, BUFFER_IN, i);
 	ValueId returned = scatter ? kernel_arg(p->host, last, which)->value : NONE;
-	return scatter && returned - s->result < s->result_count ? buffer_at(k, BUFFER_OUT, returned - s->result) : NONE;
+	return scatter && returned - s->result < s->result_count ? buffer_at(k, BUFFER_OUT, returned - s->result)
+	                                                         : NONE;
 }
 
 static uint32_t moving(const Sharding *s, uint32_t *count) {
@@ -92,7 +94,7 @@ void ring_ask(const KProgram *p) {
 	                .buffer = buffer,
 	                .axis = s->mesh.axis[s->ring.axis].name,
 	                .devices = s->mesh.axis[s->ring.axis].devices,
-	                .travels = DTYPE_F32,
+	                .travels = s->ring.narrow ? DTYPE_BF16 : DTYPE_F32,
 	                .out = scatter && s->outputs.at[which].sum.count == 0 ? s->outputs.at[which].dtype : DTYPE_F32,
 	                .added = NONE};
 	p->kernels.at[0]->ring = ring;
@@ -103,7 +105,8 @@ bool ring_answered(const Compilation *c, const KProgram *p) {
 	const KRing *ring = p->kernels.at[0]->ring;
 	if (!s || !s->ring.inside || (ring && !ring->why)) /* the rewrite is not among those that are asked for */
 		return true;
-	const char *why = ring ? ring->why : "one kernel must take one array as it is given, or give one as it is returned";
+	const char *why =
+		ring ? ring->why : "one kernel must take one array as it is given, or give one as it is returned";
 	int64_t most = c->module->target->vmem_bytes;
 	if (p->kernels.at[0]->mesh_axis && p->vmem_bytes <= most) {
 		p->kernels.at[0]->vmem_limit = int_min(p->kernels.at[0]->vmem_limit, most);

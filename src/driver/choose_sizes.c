@@ -107,7 +107,8 @@ static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
 		int64_t size = size_now(m, b);
 		if (size >= m->target->mxu_size || !is_rows_of_matmul(m, b) || block_size_matters(m, b))
 			continue;
-		int64_t share = m->blocks.at[b].share, most = share ? int_min(share, m->target->mxu_size) : m->target->mxu_size;
+		int64_t share = m->blocks.at[b].share,
+			most = share ? int_min(share, m->target->mxu_size) : m->target->mxu_size;
 		for (; size < most && points_with(m, root, b, size * 2) >= least; size *= 2)
 			vec_push(s->c->arena, &s->more_rows, ((WideBlock){b, size * 2}));
 	}

@@ -373,11 +373,12 @@ static pallasc_status compile(Job *job) {
 	if (!module && !job->graph->kernel)
 		return PALLASC_REFUSED;
 	const Target *target = choose_target(job, &status);
-	RingWay way = RING_IN_WRAPPER;
+	ShardRequest shard = {.mesh = o->mesh, .blocks = o->shard, .gather = o->gather, .scatter = o->scatter};
 	if (!target || !sets_are_pairs(job) || !found_is_json(job))
 		return PALLASC_USAGE;
-	if (o->ring && !ring_way_find(o->ring, &way)) {
-		diag_error(&job->diag, (Place){0}, "shard", "it is wrapper, kernel or auto", "ring: '%s'", o->ring);
+	if (o->ring && !ring_way_read(o->ring, &shard)) {
+		diag_error(&job->diag, (Place){0}, "shard",
+		           "it is wrapper, kernel, kernel:bfloat16, auto or auto:bfloat16", "ring: '%s'", o->ring);
 		return PALLASC_USAGE;
 	}
 	if (job->graph->kernel && !o->pairing)
@@ -392,7 +393,7 @@ static pallasc_status compile(Job *job) {
 	                          .set_count = (uint32_t)o->set_count,
 	                          .explain = (o->emit & PALLASC_EMIT_PAGE) != 0,
 	                          .keep_read = (o->emit & PALLASC_EMIT_PAGE) != 0,
-	                          .shard = {o->mesh, o->shard, o->gather, o->scatter, way},
+	                          .shard = shard,
 	                          .named_scopes = o->named_scopes != 0,
 	                          .debug_prints = o->debug_prints,
 	                          .debug_print_count = (uint32_t)o->debug_print_count,

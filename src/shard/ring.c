@@ -3,11 +3,15 @@
  * devices. A step is a cut as any other, in time: by one more axis, behind those of the mesh. */
 #include "cuts.h"
 
-bool ring_way_find(const char *text, RingWay *way) {
+bool ring_way_read(const char *text, ShardRequest *to) {
 	static const char *const names[] = {"wrapper", "kernel", "auto"}; /* by RingWay */
+	size_t n = strcspn(text, ":");
+	to->narrow = strcmp(text + n, ":bfloat16") == 0;
 	for (int i = 0; i < 3; i++)
-		if (strcmp(names[i], text) == 0)
-			return *way = (RingWay)i, true;
+		if (strlen(names[i]) == n && strncmp(names[i], text, n) == 0) {
+			to->way = (RingWay)i;
+			return text[n] == '\0' || (to->narrow && to->way != RING_IN_WRAPPER);
+		}
 	return false;
 }
 
@@ -249,6 +253,10 @@ void ring_explain(const Cuts *c, Sharding *s) {
 		         arena_printf(c->a,
 		                      "sums are scattered along %s when they are whole, and not in %lld steps: %s",
 		                      axis, devices, ring->why));
+	if (ring->narrow)
+		vec_push(c->a, &s->remarks,
+		         arena_printf(c->a, "sums travel in bfloat16: %lld devices round them, one after the other",
+		                      devices - 1));
 	for (BlockId b = 0; b < c->m->blocks.count; b++)
 		if (cut_has(&c->block[b], ring->steps))
 			vec_push(c->a, &s->remarks,
@@ -291,13 +299,13 @@ static void forget_steps(const Cuts *c, Parted *p) {
 }
 
 /* Half of what a step is of goes each way, where the halves are whole registers' rows. */
-enum { WHOLE_ROWS = 8 };
+enum { WHOLE_ROWS = 2 * 8 };
 void ring_forget_steps(Cuts *c) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
 		Block *block = &c->m->blocks.at[b];
 		if (cut_has(&c->block[b], c->ring->steps)) {
 			int64_t step = c->m->exprs.at[block->extent].value / cut_parts(c->mesh, &c->block[b]);
-			block->share = step % (2 * WHOLE_ROWS) ? step : step / 2;
+			block->share = step % WHOLE_ROWS ? step : step / 2;
 		}
 		c->block[b] = cut_without(&c->block[b], c->ring->steps);
 	}

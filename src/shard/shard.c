@@ -343,6 +343,7 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 		              : s->ring.kind == RING_NONE ? "nothing in it can be cut"
 		                                          : ring_nothing(m, &s->ring));
 	s->ring.inside = s->ring.kind != RING_NONE && request->way == RING_IN_KERNEL;
+	s->ring.narrow = s->ring.inside && s->ring.kind == RING_SCATTER && request->narrow;
 	if (s->ring.inside && s->ring.plain)
 		return refuse(d, at, arena_printf(a, "sums cannot be scattered in the kernel: %s", s->ring.why));
 	start(&c, m, s, search.best);

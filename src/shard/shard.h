@@ -50,6 +50,7 @@ typedef struct Ring {
 	uint8_t axis;            /* of the mesh */
 	uint8_t steps;           /* the axis behind the mesh's own: a cut along it is a cut in time */
 	bool inside;             /* copies between devices are the kernel's: there are no steps */
+	bool narrow;             /* RING_SCATTER, inside: sums travel in bfloat16 */
 	BlockId block;           /* which is cut so; NONE: the compiler chooses */
 	bool plain;              /* RING_SCATTER: one step, and a psum_scatter ... */
 	const char *why;         /* ... as this is against more; NULL */
@@ -74,11 +75,13 @@ typedef struct ShardRequest {
 		*gather; /* "x=model", "x=model:tile_k": inputs whose parts, of a block, travel round devices; NULL */
 	const char *scatter; /* "out=model", "out=model:tile_m": sums over an axis's devices, of which each keeps a
 	                        part; NULL */
-	RingWay way; /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
+	RingWay way;         /* module_shard() takes RING_AUTO as RING_IN_WRAPPER */
+	bool narrow;         /* the kernel's sums travel in bfloat16 */
 } ShardRequest;
 
-/* ring.c: "wrapper", "kernel" or "auto"; false: it is none of them. */
-bool ring_way_find(const char *text, RingWay *way);
+/* ring.c: what moves parts: "wrapper", "kernel", "auto", the latter two perhaps with ":bfloat16" behind. False: it is
+ * none of them. */
+bool ring_way_read(const char *text, ShardRequest *to);
 
 /* mesh.c: NULL, or what is wrong with the text in one line. */
 const char *mesh_parse(Arena *a, const char *text, Mesh *mesh);

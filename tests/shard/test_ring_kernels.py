@@ -38,11 +38,11 @@ def gathered(devices, *sizes, **options):
     return pallasc.shard(graph, {"ring": devices}, axes, gather={"x": "ring"}, ring="kernel")
 
 
-def scattered(devices, *sizes, **options):
+def scattered(devices, *sizes, way="kernel", **options):
     """Parts of the contracted dim; each device has its rows of the sum."""
     graph = matmul(*sizes, **options)
     axes = {"tile_k": "ring"}
-    return pallasc.shard(graph, {"ring": devices}, axes, scatter={"out": "ring"}, ring="kernel")
+    return pallasc.shard(graph, {"ring": devices}, axes, scatter={"out": "ring"}, ring=way)
 
 
 def on_devices(module, folder, *arrays):
@@ -124,19 +124,18 @@ def test_sums_that_travel_in_bfloat16(tmp_path):
     """Each device rounds what it passes on, so that there are as many roundings as devices."""
     sizes = (128, 512, 256)
     module = scattered(4, *sizes, [16, 128, 128])
-    text = pallasc.shard(
-        matmul(*sizes, [16, 128, 128]), {"ring": 4}, {"tile_k": "ring"}
-    ).kernel.replace("  vmem_limit", "  ring scatter out_ref ring 4 of float32 in bfloat16\n  vmem_limit")
-    narrow = rewritten(text)
+    narrow = scattered(4, *sizes, [16, 128, 128], way="kernel:bfloat16")
+    assert "out sums hbm bfloat16[4, 16, 256]" in narrow.kernel
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s).astype(BF16) for s in [(128, 512), (512, 256)])
     expected = x.astype(float) @ y.astype(float)
     parts = [np.split(x, 4, 1), np.split(y, 4, 0)]
-    (found,) = execute.run(narrow, *(np.stack(part) for part in parts))
+    (found,) = execute.run(narrow.kernel, *(np.stack(part) for part in parts))
     found = found.reshape(128, 256)
     most = abs(x.astype(float)) @ abs(y.astype(float))
     error = abs(found - expected)
-    assert 2**-12 < (error / most).max() < 3 * 2**-9
+    assert 2**-8 < (error / abs(expected)).max()  # more than one rounding of the sum
+    assert (error / most).max() < 4 * 2**-9
     (exact,) = execute.run(module.kernel, *(np.stack(part) for part in parts))
     assert (abs(exact.astype(float).reshape(128, 256) - expected) <= 2**-8 * abs(expected)).all()
 
@@ -201,7 +200,10 @@ REFUSED = {
         "x_ref: 8 blocks of 16 are no equal number on each of 3 devices: ask for smaller ones",
     ),
     "an output that all parts change": (
-        ("at (tile_m, turn(tile_m, tile_n, 2)) buffers 2\n  ring", "at (0, tile_n) buffers 2\n  ring"),
+        (
+            "at (tile_m, turn(tile_m, tile_n, 2)) buffers 2\n  ring",
+            "at (0, tile_n) buffers 2\n  ring",
+        ),
         "x_ref: the blocks of out_ref are not of one of its blocks each",
     ),
     "blocks along two dims": (
@@ -249,7 +251,7 @@ def test_options():
     both = refused(2, "--mesh=ring=4", "--ring=kernel", "-", text=graph)
     assert "--ring says what moves the parts of --gather and --scatter" in both
     none = refused(2, "--mesh=ring=4", "--gather=x=ring", "--ring=mesh", "-", text=graph)
-    assert "--ring is wrapper, kernel or auto, not 'mesh'" in none
+    assert "--ring is wrapper, kernel, kernel:bfloat16, auto or auto:bfloat16, not 'mesh'" in none
     with pytest.raises(pallasc.CompileError, match="ring: 'mesh'"):
         pallasc.shard(graph, {"ring": 4}, gather={"x": "ring"}, ring="mesh")
     info = gathered(4, 128, 256, 512, [16, 128, 256]).info["sharding"]

@@ -4,7 +4,16 @@ from ..reference.errors import GraphError
 from ..reference.values import dtype_of
 from .syntax import Arg, Dim, Ref, Type
 
-_FUNCTIONS = {"div": 2, "rem": 2, "cdiv": 2, "min": 2, "max": 2, "choose": 3, "turn": 3, "device": 0}
+_FUNCTIONS = {
+    "div": 2,
+    "rem": 2,
+    "cdiv": 2,
+    "min": 2,
+    "max": 2,
+    "choose": 3,
+    "turn": 3,
+    "device": 0,
+}
 _COMPARISONS = ("==", "<", "<=", ">", ">=")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan"), "true": True, "false": False}
 _PLAIN = ("int", "flag", "copy", "queue", "semaphore")
