@@ -58,8 +58,12 @@ void print_simulator(Printer *pr, const char *mesh_axis) {
 	                    "    return int(count) if count.isdecimal() else cpu_count() or 1\n");
 }
 
-/* `name` is what kernels are called by: jax's `function` gets the types of their outputs as `keyword`. */
-static void print_call(Printer *pr, const char *name, const char *function, const char *keyword) {
+/* `name` is what kernels are called by: jax's `function` gets the types of their outputs as `keyword`. `ragged`: some
+ * update arrays that are not of whole blocks. */
+static void print_call(Printer *pr, const char *name, const char *function, const char *keyword, bool ragged) {
+	const char *padded = "        if interpret:\n"
+			     "            arrays, shapes = _whole_blocks(arrays, shapes, options)\n",
+		   *cut = "_cut(call(*arrays), out_shape)";
 	blank_lines(pr);
 	text_printf(pr->w.out,
 	            "def %s(kernel, %s, interpret, **options):\n"
@@ -67,8 +71,9 @@ static void print_call(Printer *pr, const char *name, const char *function, cons
 	            "\n"
 	            "    def run(*arrays):\n"
 	            "        arrays, shapes = _varying(arrays, %s)\n"
+	            "%s"
 	            "        call = %s(kernel, %s=shapes, interpret=interpret, **options)\n"
-	            "        return call(*arrays)\n"
+	            "        return %s\n"
 	            "\n"
 	            "    def batched(*arrays):\n"
 	            "        specs = [*options.get(\"in_specs\", [None]), *options.get(\"out_specs\", [None])]\n"
@@ -85,7 +90,31 @@ static void print_call(Printer *pr, const char *name, const char *function, cons
 	            "    call = jax.custom_jvp(batched)\n"
 	            "    call.defjvp(refuse)\n"
 	            "    return call\n",
-	            name, keyword, function, keyword, function, keyword, keyword);
+	            name, keyword, function, keyword, ragged ? padded : "", function, keyword,
+	            ragged ? cut : "call(*arrays)", keyword);
+}
+
+/* jax's simulator pads an array to whole blocks, and gives one that takes over a buffer back so; it then has another
+ * shape than was declared. */
+static void print_whole_blocks(Printer *pr) {
+	blank_lines(pr);
+	text_put(pr->w.out,
+	         "def _whole_blocks(arrays, shapes, options):\n"
+	         "    \"\"\"The same, those that are updated of whole blocks, as the simulator wants them.\"\"\"\n"
+	         "    spec = options.get(\"grid_spec\")\n"
+	         "    specs = spec.out_specs if spec else options[\"out_specs\"]\n"
+	         "    for source, output in options.get(\"input_output_aliases\", {}).items():\n"
+	         "        x, block = arrays[source], specs[output].block_shape or ()\n"
+	         "        widths = [(0, -n % size) for n, size in zip(x.shape, block)]\n"
+	         "        if any(width != (0, 0) for width in widths):\n"
+	         "            fill = jnp.nan if jnp.issubdtype(x.dtype, jnp.floating) else 1\n"
+	         "            arrays[source] = jnp.pad(x, widths, constant_values=fill)\n"
+	         "            shapes[output] = shapes[output].update(shape=arrays[source].shape)\n"
+	         "    return arrays, shapes\n");
+	blank_lines(pr);
+	text_put(pr->w.out, "def _cut(arrays, shapes):\n"
+	                    "    \"\"\"The elements that an array of each shape has.\"\"\"\n"
+	                    "    return [x[tuple(map(slice, y.shape))] for x, y in zip(arrays, shapes)]\n");
 }
 
 static void print_transformations(Printer *pr) {
@@ -125,10 +154,32 @@ static void print_transformations(Printer *pr) {
 	         "    return call\n");
 }
 
-void print_calls(Printer *pr, bool grids, bool sparse) {
-	if (grids)
-		print_call(pr, "_pallas_call", "pl.pallas_call", "out_shape");
-	if (sparse)
-		print_call(pr, "_sparse_call", "pl.kernel", "out_type");
+/* An output takes over the buffer of an input, which is not of whole blocks. */
+static bool updates_ragged(const Kernel *k) {
+	bool ragged = false;
+	for (BufferId i = 0; i < k->buffers.count; i++) {
+		const KBuffer *b = &k->buffers.at[i];
+		bool windows = b->role == BUFFER_OUT && b->alias != NONE && b->space == KSPACE_VMEM;
+		for (uint32_t d = 0; windows && d < b->rank; d++)
+			ragged = ragged || b->array[d] % b->shape[d] != 0;
+	}
+	return ragged;
+}
+
+void note_calls(const KProgram *p, Calls *calls) {
+	for (uint32_t i = 0; i < p->kernels.count; i++) {
+		calls->sparse |= p->kernels.at[i]->sparse_cores != 0;
+		calls->grids |= p->kernels.at[i]->sparse_cores == 0;
+		calls->ragged |= updates_ragged(p->kernels.at[i]);
+	}
+}
+
+void print_calls(Printer *pr, const Calls *calls) {
+	if (calls->grids)
+		print_call(pr, "_pallas_call", "pl.pallas_call", "out_shape", calls->ragged);
+	if (calls->sparse)
+		print_call(pr, "_sparse_call", "pl.kernel", "out_type", false);
+	if (calls->ragged)
+		print_whole_blocks(pr);
 	print_transformations(pr);
 }

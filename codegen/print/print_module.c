@@ -362,21 +362,13 @@ static void print_programs(const KProgram *p, const Pairing *pairing, Text *kern
 	pr->k = p->host;
 }
 
-/* Which of jax's functions a program's kernels are called by. */
-static void note_calls(const KProgram *p, bool *grids, bool *sparse) {
-	for (uint32_t i = 0; i < p->kernels.count; i++) {
-		*sparse |= p->kernels.at[i]->sparse_cores != 0;
-		*grids |= p->kernels.at[i]->sparse_cores == 0;
-	}
-}
-
 /* What the kernels of all programs of a pair are called by. */
 static void print_calls_of(Printer *pr, const KProgram *p, const Pairing *pairing) {
-	bool grids = false, sparse = false;
-	note_calls(p, &grids, &sparse);
+	Calls calls = {0};
+	note_calls(p, &calls);
 	for (uint32_t b = 0; pairing && b < pairing->backward_count; b++)
-		note_calls(pairing->backwards[b], &grids, &sparse);
-	print_calls(pr, grids, sparse);
+		note_calls(pairing->backwards[b], &calls);
+	print_calls(pr, &calls);
 }
 
 static void print_imports(const KProgram *p, const char *name, const char *more, bool sparse, Text *out) {
@@ -493,26 +485,26 @@ static const JaxRange *print_variant(KProgram *p, Printer *pr, Text *out) {
 void kernels_print_variants(KProgram *const *programs, uint32_t count, const char *name, Text *out) {
 	const KProgram *first = programs[0];
 	const JaxRange *range = &old_range;
-	bool sparse = false, grids = false;
+	Calls calls = {0};
 	Text body;
 	text_init(&body, first->arena);
 	Printer pr = {.program = first, .k = first->host, .a = first->arena};
 	for (uint32_t i = 0; i < count; i++) {
 		if (print_variant(programs[i], &pr, &body) == &new_range)
 			range = &new_range;
-		note_calls(programs[i], &grids, &sparse);
+		note_calls(programs[i], &calls);
 	}
 	pr.w = (PyWriter){.arena = first->arena, .out = out};
-	print_imports(first, name, "", sparse, out);
+	print_imports(first, name, "", calls.sparse, out);
 	print_info(&pr, name, NULL, range, programs, count);
 	print_used_helpers(&pr);
 	text_put(out, body.at);
 	print_chooser(&pr, programs, count, name);
 	print_dispatch(&pr);
 	print_check(&pr);
-	if (grids)
+	if (calls.grids)
 		print_simulator(&pr, meshed(first) ? meshed(first)->mesh_axis : NULL);
-	print_calls(&pr, grids, sparse);
+	print_calls(&pr, &calls);
 }
 
 void kernels_print_linked(const KProgram *p, Text *out, PrintedLines *lines) {

@@ -98,7 +98,12 @@ bool name_is_reserved(const char *name);
 
 /* print_jax.c: what a kernel's call needs to be simulated, and under jax's transformations. */
 void print_simulator(Printer *pr, const char *mesh_axis); /* NULL: it runs on no mesh */
-void print_calls(Printer *pr, bool grids, bool sparse);
+/* Which of jax's functions kernels are called by; and some update arrays that are not of whole blocks. */
+typedef struct Calls {
+	bool grids, sparse, ragged;
+} Calls;
+void note_calls(const KProgram *p, Calls *calls);
+void print_calls(Printer *pr, const Calls *calls);
 
 /* print_helpers.c: the name of a function to call; one of the module's own is then printed. */
 const char *helper_named(Printer *pr, const char *name);

@@ -19,6 +19,7 @@ from .command import (
     read_json,
 )
 from .errors import UsageError
+from .plain import interpret_plainly
 from .simulate import huge_memory, interpret_params, simulate
 
 _EAGER = "eager DMA"
@@ -28,6 +29,8 @@ _HUGE = "unwritten memory huge"
 def main(argv):
     """`check G.json`: exit status 1 if refused, off, racing or failing."""
     options = _parser().parse_args(argv)
+    if options.fast and options.cores > 1:
+        raise UsageError("--interpret=fast knows no TensorCores: leave out --cores")
     limit.hold(options.timeout)
     limit.say("compiling the graph")
     chips.choose_platform(simulate=True)
@@ -47,7 +50,7 @@ def main(argv):
         print(format_diagnostics(module.diagnostics))
     graph = judge.resized(judge.read_graph((text, name)), sizes)
     print(_headline(module.info), flush=True)
-    if mesh.has_mesh(module.info):
+    if mesh.exchanges(module.info) and not options.mesh:
         good = _check_devices(module, graph, options, config)
         print("PASS" if good else "FAIL")
         return 0 if good else 1
@@ -57,7 +60,8 @@ def main(argv):
         return 0 if good else 1
     variants = [None]
     if options.adversarial:
-        variants += [_EAGER, _HUGE, *judge.adversarial_modes()]
+        variants += [] if options.fast else [_EAGER, _HUGE]
+        variants += judge.adversarial_modes()
     good = True
     for done, variant in enumerate(variants):
         limit.say("making inputs", f"{done} of {len(variants)} kinds of inputs are checked")
@@ -88,7 +92,7 @@ def _check_points(module, graph, options, config):
         raise UsageError("--adversarial makes inputs whole: give it without --points")
     params = interpret_params(options.race, options.cores, options.seed)
     scalars = parse_scalars(options.scalar)
-    return check_points(module, graph, config, params, options, scalars)
+    return check_points(module, graph, config, None if options.fast else params, options, scalars)
 
 
 def _check_devices(module, graph, options, config):
@@ -136,7 +140,11 @@ def _check_once(module, graph, options, config, variant):
     limit.say("simulating the kernel, which waits forever or is slow")
     kernel = mesh.on_this_machine(module, True) if options.mesh else module.load()
     with memory:
-        simulation = simulate(kernel, arguments, params)
+        simulation = (
+            interpret_plainly(kernel, arguments)
+            if options.fast
+            else simulate(kernel, arguments, params)
+        )
     limit.say("executing the reference", "the kernel is simulated")
     verdict = judge.judge(graph, info, arguments, simulation.outputs, config)
     print(f"inputs: seed {options.seed}{f', {variant}' if variant else ''}")
@@ -186,6 +194,12 @@ def _parser():
         type=at_least_one,
         metavar="N",
         help="of a kernel of any size, N grid points: corners, tails, others by the seed",
+    )
+    parser.add_argument(
+        "--interpret=fast",
+        dest="fast",
+        action="store_true",
+        help="simulate by JAX's plain interpreter, which knows no copies, semaphores nor races",
     )
     parser.add_argument(
         "--cores", type=int, default=1, choices=(1, 2), help="TensorCores that share the grid"

@@ -31,7 +31,7 @@ _CALL = re.compile(r"(?<=\n    call = )_(?:pallas|sparse)_call\(")
 _CALLED = {"_pallas_call(": "pl.pallas_call(", "_sparse_call(": "pl.kernel("}
 _CALLS = re.compile(
     r"\n\n\n(?:@functools\.cache\n)?"
-    r"def _(?:threads|pallas_call|sparse_call|varying|axes|batched)\(.*(?:\n+ .*)*"
+    r"def _(?:threads|pallas_call|sparse_call|whole_blocks|cut|varying|axes|batched)\(.*(?:\n+ .*)*"
 )
 _SIMULATE = re.compile(r"def _simulator\(interpret\):(?:\n+ .*)*")
 # How it was when the results that are kept were first found.

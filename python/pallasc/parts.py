@@ -12,6 +12,7 @@ import itertools
 import numpy as np
 
 from .errors import KernelError
+from .plain import for_pallas
 from .reference.sparse import zeros
 
 
@@ -50,11 +51,15 @@ class Parts:
 
 @contextlib.contextmanager
 def _pallas(module, stand_in):
-    """The module's `pl` is another meanwhile, and so is what it calls `pl.pallas_call` by.
+    """The module's `pl` and `pltpu` are others meanwhile, and so is what it calls kernels by.
 
     Its `_pallas_call` is for jax's transformations, which would trace the arrays: none is at work.
     """
-    names = {"pl": stand_in, "_pallas_call": stand_in.pallas_call}
+    names = {
+        "pl": stand_in,
+        "pltpu": _Mosaic(stand_in),
+        "_pallas_call": stand_in.pallas_call,
+    }
     before = {name: getattr(module, name) for name in names if hasattr(module, name)}
     for name in before:
         setattr(module, name, names[name])
@@ -86,6 +91,15 @@ class _Pallas:
             return jnp.int32(self._fixed[axis])
         return self._pallas.program_id(axis)
 
+    @contextlib.contextmanager
+    def within_pipeline(self):
+        """Ids are those of a pipeline's own grid meanwhile."""
+        fixed, self._fixed = self._fixed, {}
+        try:
+            yield
+        finally:
+            self._fixed = fixed
+
     def num_programs(self, axis):
         """Of the whole grid."""
         return self._steps[axis]
@@ -99,6 +113,7 @@ class _Pallas:
     def pallas_call(self, kernel, **options):
         """A call of which only the part is run; of another than the part's, nothing."""
         number = next(self._calls)
+        options["interpret"] = for_pallas(options["interpret"])
 
         def call(*arrays):
             launch = _Launch(kernel, options, arrays)
@@ -137,6 +152,28 @@ class _Pallas:
         found = found if isinstance(found, list | tuple) else [found]
         for result, put, values in zip(results, puts, found, strict=True):
             put.into(result, np.asarray(values))
+
+
+class _Mosaic:
+    """jax.experimental.pallas.tpu, but for pipelines, in which ids are of their own grids."""
+
+    def __init__(self, pallas):
+        self._pallas = pallas
+
+    def __getattr__(self, name):
+        from jax.experimental.pallas import tpu
+
+        return getattr(tpu, name)
+
+    def emit_pipeline(self, body, **options):
+        """That of a body whose `pl.program_id` is jax's."""
+        from jax.experimental.pallas import tpu
+
+        def inside(*arguments):
+            with self._pallas.within_pipeline():
+                return body(*arguments)
+
+        return tpu.emit_pipeline(inside, **options)
 
 
 class _Launch:
@@ -201,6 +238,7 @@ class _Launch:
         ]
         options = {**self.options, "out_shape": out_shapes}
         options.pop("cost_estimate", None)
+        options.pop("input_output_aliases", None)  # other blocks are not here, and stay as they are
         given = {"grid": self.steps(fixed), "in_specs": in_specs, "out_specs": out_specs}
         if self.spec is None:
             return pallas.pallas_call(self.kernel, **{**options, **given})

@@ -1,5 +1,6 @@
 """`check --points N`: chosen grid points of a kernel of any size, against the reference."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -7,16 +8,40 @@ import numpy as np
 from . import compare, judge, limit
 from .errors import PallascError
 from .parts import Part, Parts
+from .plain import simulate_plainly
 from .reference.slices import Slicer, host_name
 from .reference.sparse import PointsRun
 from .reference.symbolic import graphs_called
 from .simulate import simulate
 
 
+class _Points(PointsRun):
+    """One that knows where what it compares lies."""
+
+    def place(self, number, shape, part, index):
+        """The index in output `number`, of this shape, of one in what is compared, of shape `part`.
+
+        As `compared` gives it: a box of what the last points wrote, or that in a row, or all.
+        """
+        entry = self.document.returns[number]
+        if entry.get("ops"):
+            return index
+        flat = self._written(self.memory.find(entry["tensor"]))
+        positions = np.unravel_index(flat, shape)
+        in_a_row = part == flat.shape
+        return tuple(
+            int(p[index[0]]) if in_a_row else int(p.min()) + index[d]
+            for d, p in enumerate(positions)
+        )
+
+
 def check_points(module, graph, config, params, options, scalars):
-    """Prints a line for each output of each point; gives whether all are right."""
+    """Prints a line for each output of each point; gives whether all are right.
+
+    `params`: InterpretParams; None: JAX's plain interpreter.
+    """
     settled = {**module.info["config"], **config}
-    reference = judge.guarded(PointsRun, graph, options.seed, settled, scalars)
+    reference = judge.guarded(_Points, graph, options.seed, settled, scalars)
     groups = _groups(module.plan, reference.document, options.points, options.seed)
     print(f"inputs: seed {options.seed}, by blocks{_whole(reference.whole)}", flush=True)
     blocks = {b["symbol"]: b.get("name") or b["symbol"] for b in graph.get("block_sizes", ())}
@@ -27,7 +52,10 @@ def check_points(module, graph, config, params, options, scalars):
         limit.say(f"executing the reference at {named}", until)
         judge.guarded(reference.execute, root, chosen)
         limit.say(f"simulating {named}", until)
-        found = simulate(parts.kernel(part), reference.arguments(), params)
+        kernel, arguments = parts.kernel(part), reference.arguments()
+        found = (
+            simulate(kernel, arguments, params) if params else simulate_plainly(kernel, arguments)
+        )
         print(f"{named}:", flush=True)
         names = judge.output_names(module.info, len(found.outputs))
         for number, actual, wanted in judge.guarded(
@@ -35,6 +63,9 @@ def check_points(module, graph, config, params, options, scalars):
         ):
             tolerance = compare.tolerance_for(graph, number, settled)
             verdict = compare.compare(actual, wanted, tolerance)
+            shape = found.outputs[number].shape
+            index = reference.place(number, shape, actual.shape, verdict.index)
+            verdict = dataclasses.replace(verdict, index=index)
             good &= verdict.ok
             print(f"  {names[number]}: {verdict}", flush=True)
         for problem in [*found.races, *found.complaints]:

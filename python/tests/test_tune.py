@@ -8,6 +8,7 @@ from kit import path
 from pallasc import tune, tune_page
 from pallasc.__main__ import main
 from pallasc.errors import CompileError
+from sized import sized
 
 ATTENTION = path("attention")
 
@@ -221,6 +222,26 @@ def test_the_command_writes_the_configuration(tmp_path, monkeypatch, capsys):
     assert "6 kernels compiled, 0 failed" in said
     assert said[-1].startswith("the default takes ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best.json", "cache"]
+
+
+def test_the_command_tunes_another_size(tmp_path, monkeypatch, capsys):
+    """What is compiled is of the size that is asked for, and kept apart from other sizes."""
+    seen = []
+
+    def instrument(module, asked, timeout):
+        seen.append(tuple(module.info["inputs"][0]["shape"]))
+        return 7000.0 + len(seen), 1 << 20
+
+    monkeypatch.setattr(tune, "by_profiler", instrument)
+    monkeypatch.setattr(tune.chips, "tpu_attached", lambda: False)
+    graph = tmp_path / "softmax.json"
+    graph.write_text(json.dumps(sized("softmax", {"S": 1024})))
+    for size in (640, 2048):
+        assert main(["tune", str(graph), "--size", f"S={size}", "--compiles", "2"]) == 0
+    assert seen == [(256, 640)] * 2 + [(256, 2048)] * 2
+    assert capsys.readouterr().out.count("2 kernels compiled, 0 failed") == 2
+    assert main(["tune", str(graph), "--size", "T=640"]) == 1
+    assert "'T'" in capsys.readouterr().err
 
 
 # ---- the page

@@ -228,6 +228,8 @@ class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular):
         inputs = sum(t["role"] == "input" for t in self.out.tensors)
         if self.chance(10):
             config["pallas_load_buffer_count"] = [self.pick((2, 1)) for _ in range(inputs)]
+        if any(t["role"] == "inout" for t in self.out.tensors) and self.chance(60):
+            config["pallas_in_place"] = self.pick(("on", "on", "off"))
         return config
 
 
