@@ -68,7 +68,9 @@ def _directions(array, random):
 
 def _small_blocks(document):
     """A configuration of tiles that divide nothing: several of each block, the last one ragged."""
-    blocks = [b for b in document["block_sizes"] if not b.get("reduction") and "size" not in b]
+    blocks = [
+        b for b in document.get("block_sizes", ()) if not b.get("reduction") and "size" not in b
+    ]
     return {"block_sizes": [64 if (b["extent"] or 0) > 64 else 16 for b in blocks]}
 
 

@@ -16,6 +16,7 @@ ROWS = {
     "exclusive_attention_odd": (300, 70),
     "sliding_attention_odd": (421, 210),
     "softcap_attention_odd": (300, 70),
+    "others_attention_odd": (300, 70),
     "squeeze_excite_odd": (421, 70),
 }
 GRAPHS = (
@@ -54,6 +55,7 @@ GRAPHS = (
     "matmul_scaled_relu_odd",
     "matmul_split_k_odd",
     "mean_rows_odd",
+    "others_attention_odd",
     "pad_odd",
     "pair_sums_odd",
     "plane_norm_odd",
@@ -63,6 +65,7 @@ GRAPHS = (
     "rotary_pairs_odd",
     "rotary_slices_odd",
     "row_differences_odd",
+    "segment_attention_odd",
     "segment_norms_odd",
     "sliding_attention_odd",
     "softcap_attention_odd",
@@ -116,6 +119,16 @@ def test_a_lookup_outside_gives_its_gradient_to_the_nearest():
     graph = kit.document("embedding_odd")
     ids = np.arange(70, dtype=np.int32) * 3 - 40
     off = finite.differences(graph, values={"ids": ids})
+    assert max(off.values()) < LIMIT, off
+
+
+def test_rows_that_see_nothing_have_a_gradient_of_0():
+    """Their maximum is -inf and their sum 0, which the forward guards against."""
+    graph, random = kit.document("segment_attention_odd"), np.random.default_rng(5)
+    shapes = {t["name"]: t["shape"] for t in graph["tensors"] if t["dtype"] == "int32"}
+    ids = {name: random.integers(0, 3, shape).astype(np.int32) for name, shape in shapes.items()}
+    ids["q_ids"][:, :7] = 9
+    off = finite.differences(graph, values=ids)
     assert max(off.values()) < LIMIT, off
 
 

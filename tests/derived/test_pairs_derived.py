@@ -91,7 +91,7 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(UsageError, match="sizes are of a forward whose backward is derived"):
         pallasc.vjp(softmax(), pallasc.grad(softmax()), sizes={"S": 24})
     graph = kit.document("adamw_run_time_odd")
-    with pytest.raises(pallasc.CompileError, match="no backward gives the gradient of input 'rate'"):
+    with pytest.raises(pallasc.CompileError, match="gives the gradient of input 'rate'"):
         pallasc.vjp(graph)
     names = [s["name"] for s in graph["scalars"] if "value" not in s]
     assert pallasc.vjp(graph, nondiff=names).info["name"] == graph["name"]

@@ -5,10 +5,9 @@ log-sum-exp for it makes the sum of the exponentials 1, and what is divided by t
 itself. So a forward that stores its log-sum-exp, or the quotient, leaves a backward little to do.
 """
 
-from .shift import guarded, rate
+from .shift import EXPONENTIALS, guarded, nonzero, rate
 from .values import LINEAR_VIEWS, topological
 
-EXPONENTIALS = ("aten.exp.default", "aten.exp2.default")
 LOGS = {"aten.exp.default": "aten.log.default", "aten.exp2.default": "aten.log2.default"}
 
 
@@ -96,7 +95,8 @@ def _quotients(program, total):
         value = _rounded(store.value)
         if store.mask is not None or store.adds:
             continue
-        if value.target == "aten.div.Tensor" and _unviewed(value.args[1]) is total:
+        below = _unviewed(value.args[1]) if value.target == "aten.div.Tensor" else None
+        if below is not None and total in (below, nonzero(below)):
             found.append((value.args[0], residual(program, store, value.dtype)))
     return found
 

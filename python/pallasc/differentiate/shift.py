@@ -6,6 +6,8 @@ from .values import LINEAR_VIEWS, Value, depends, number_of, topological
 
 NOTHING = ("mul", 0.0)
 _KEEPS = LINEAR_VIEWS | {"prims.convert_element_type.default", "aten.neg.default"}
+EXPONENTIALS = ("aten.exp.default", "aten.exp2.default")
+_INSIDE = ("@sum", "aten.sum.dim_IntList", "tile.mask_to")
 _SUMS = ("aten.sum.dim_IntList", "aten.mean.dim", "@sum")
 _MATMULS = ("aten.mm.default", "aten.mm.dtype", "aten.bmm.default", "aten.bmm.dtype")
 
@@ -40,7 +42,7 @@ def _rate(value, maximum, rates, unit):
     got = [rates[x.number] for x in inputs]
     if all(g == NOTHING for g in got):
         return NOTHING
-    if (kept := guarded(value)) is not None:
+    if (kept := guarded(value)) is not None or (kept := nonzero(value)) is not None:
         return rates[kept.number]
     if any(g is None for g in got):
         return None
@@ -59,13 +61,29 @@ def _rate(value, maximum, rates, unit):
     return None
 
 
+def nonzero(value):
+    """The x of `where(x == 0, number, x)`, a sum of exponentials of what may all be hidden.
+
+    It is 0 only where its maximum is of nothing, and then nothing depends on either. None: no such.
+    """
+    x = _unless(value, 0.0)
+    inner = x
+    while inner is not None and (inner.target in _INSIDE or inner.target in LINEAR_VIEWS):
+        inner = inner.args[0]
+    return x if inner is not x and inner.target in EXPONENTIALS else None
+
+
 def guarded(value):
     """The x of `where(x == -inf, number, x)`, a maximum of what may all be hidden; or None."""
+    return _unless(value, -math.inf)
+
+
+def _unless(value, limit):
     if not value.target.startswith("aten.where."):
         return None
     condition, number, x = value.args
     same = isinstance(condition, Value) and condition.target in ("aten.eq.Scalar", "aten.eq.Tensor")
-    if same and condition.args[0] is x and number_of(condition.args[1]) == -math.inf:
+    if same and condition.args[0] is x and number_of(condition.args[1]) == limit:
         return x if number_of(number) is not None else None
     return None
 
