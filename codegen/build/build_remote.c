@@ -225,8 +225,12 @@ void build_remote(Builder *b, NodeId n) {
 	}
 	const Arg *pred = op_arg(b->m, n, "pred");
 	RegionId outer = b->at;
-	if (pred->kind != ARG_NULL)
-		begin_when(b, build_arg(b, pred, FORM_NATURAL), op == OP_REMOTE_COPY ? "send" : "wait");
+	KArg condition = pred->kind == ARG_NULL ? karg_bool(true) : build_arg(b, pred, FORM_NATURAL);
+	if ((condition.kind == KARG_INTEGER && !condition.integer) ||
+	    (condition.kind == KARG_BOOL && !condition.boolean))
+		return;
+	if (!arg_is_number(condition))
+		begin_when(b, condition, op == OP_REMOTE_COPY ? "send" : "wait");
 	if (op == OP_REMOTE_COPY)
 		start(b, n);
 	else
