@@ -60,8 +60,8 @@ void build_mesh(Builder *b) {
 	k->devices = b->m->mesh_devices;
 	if (!b->plan->remote)
 		return;
-	k->collective_id = 0;
 	if (k->devices > 1) {
+		k->collective_id = 0; /* program_build() says which */
 		StmtId s = build_statement(b, K_BARRIER, 0, NULL);
 		b->barrier = kernel_result(k, s, KTYPE_SCALAR, DTYPE_NONE, 0, NULL, "barrier");
 		s = build_statement(b, K_DEVICE_ID, 0, NULL);
