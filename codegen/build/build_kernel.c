@@ -176,7 +176,7 @@ KProgram *program_build(const Program *g) {
 		Plan *p = g->kernels.at[i];
 		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
-		if (p->remote)
+		if (k->collective_id >= 0)
 			k->collective_id = i;
 		k->vmem_limit = p->vmem_asked;
 		p->kernel = NULL; /* rewrites change it */

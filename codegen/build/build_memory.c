@@ -196,6 +196,8 @@ KArg build_load(Builder *b, NodeId n) {
 	const Access *access = b->plan->values[n].access;
 	if (access->places != NONE)
 		return build_gather(b, n);
+	if (b->plan->values[n].staged != NONE)
+		return build_staged_load(b, n);
 	if (type_rank(b, n) == 0)
 		return build_element(b, access, node_type(b->m, n)->dtype);
 	Dtype dtype = b->plan->operands.at[access->operand].dtype;
@@ -510,6 +512,10 @@ void build_write(Builder *b, NodeId n) {
 	const Arg *arg = node_arg(b->m, n, 2);
 	if (v->access->places != NONE) {
 		build_scatter(b, n);
+		return;
+	}
+	if (v->staged != NONE) {
+		build_staged_store(b, n);
 		return;
 	}
 	bool keep_unit = !v->access->column && stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank &&

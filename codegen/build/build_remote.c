@@ -60,8 +60,8 @@ void build_mesh(Builder *b) {
 	k->devices = b->m->mesh_devices;
 	if (!b->plan->remote)
 		return;
-	k->collective_id = 0;
 	if (k->devices > 1) {
+		k->collective_id = 0; /* program_build() says which */
 		StmtId s = build_statement(b, K_BARRIER, 0, NULL);
 		b->barrier = kernel_result(k, s, KTYPE_SCALAR, DTYPE_NONE, 0, NULL, "barrier");
 		s = build_statement(b, K_DEVICE_ID, 0, NULL);
@@ -88,20 +88,82 @@ static KArg come(Builder *b, int64_t channel, IntId number) {
 
 static KArg part(Builder *b, NodeId n) { return karg_ref(build_ref(b, b->plan->values[n].access)); }
 
-/* The part that is copied, or the scratch that its source was stored to. */
-static KArg source(Builder *b, NodeId n) {
-	NodeId x = node_input(b->m, n, 2);
-	if (b->plan->values[n].staged == NONE)
-		return part(b, x);
-	BufferId scratch = b->scratch[b->plan->values[n].staged];
-	Form form = b->k->buffers.at[scratch].rank > type_rank(b, x) && type_rank(b, x) > 1 ? FORM_ROW : FORM_NATURAL;
-	KArg to = karg_ref(kernel_ref(b->k, scratch, 0, NULL)), value = build_value(b, x, FORM_NATURAL);
-	int64_t before_last = -2;
-	if (form == FORM_ROW)
-		value = build_op(b, K_EXPAND_DIMS, karg_dtype(b, value), 1, &value, 1, &before_last);
-	build_statement(b, K_STORE, 2, (const KArg[]){to, value});
-	return to;
+/* Statements go into a region that runs if the condition holds. */
+static void begin_when(Builder *b, KArg condition, const char *name) {
+	StmtId when = build_statement(b, K_WHEN, 1, &condition);
+	b->at = kernel_region(b->k, when);
+	kernel_stmt(b->k, when)->body = b->at;
+	kernel_stmt(b->k, when)->name = name;
 }
+
+/* ---- through scratch -------------------------------------------------------------------------------------------- */
+
+static KArg whole(Builder *b, uint32_t scratch) { return karg_ref(kernel_ref(b->k, b->scratch[scratch], 0, NULL)); }
+
+/* The scratch has a unit dim before its last that a value of so many dims has not: rows lie in tiles of their own. */
+static bool has_unit(const Builder *b, uint32_t scratch, uint32_t rank) {
+	return rank > 1 && b->plan->scratches.at[scratch].rank > rank;
+}
+
+/* x, of the node's dims or a number, fills the scratch. */
+static void fill(Builder *b, uint32_t scratch, const Arg *x) {
+	const Scratch *s = &b->plan->scratches.at[scratch];
+	uint32_t rank = x->kind == ARG_REF ? type_rank(b, x->node) : 0;
+	KArg value = build_arg(b, x, FORM_NATURAL);
+	int64_t before_last = -2;
+	if (rank == 0)
+		value = build_shaped(b, K_FULL, s->dtype, s->rank, s->shape, 1, &value);
+	else
+		value = build_converted(b, value, karg_dtype(b, value), s->dtype);
+	if (has_unit(b, scratch, rank))
+		value = build_op(b, K_EXPAND_DIMS, s->dtype, 1, &value, 1, &before_last);
+	build_statement(b, K_STORE, 2, (const KArg[]){whole(b, scratch), value});
+}
+
+static void move_now(Builder *b, KArg from, KArg to) {
+	KArg semaphore_ref = semaphore(b, b->plan->staged, int_const(b->k, 0));
+	StmtId s = build_statement(b, K_COPY, 3, (const KArg[]){from, to, semaphore_ref});
+	KArg copy = karg_value(kernel_result(b->k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, "move"));
+	build_statement(b, K_START, 1, &copy);
+	build_statement(b, K_WAIT, 1, &copy);
+}
+
+KArg build_staged_load(Builder *b, NodeId n) {
+	uint32_t scratch = b->plan->values[n].staged, rank = b->plan->scratches.at[scratch].rank;
+	Dtype dtype = b->plan->scratches.at[scratch].dtype;
+	KDim dims[DIM_MAX];
+	int64_t shape[KDIM_MAX];
+	move_now(b, part(b, n), whole(b, scratch));
+	for (uint32_t d = 0; d < rank; d++)
+		dims[d] = (KDim){.kind = KDIM_ALL};
+	if (has_unit(b, scratch, type_rank(b, n)))
+		dims[rank - 2] = (KDim){.kind = KDIM_AT, .start = int_const(b->k, 0)};
+	RefId ref = kernel_ref(b->k, b->scratch[scratch], rank, dims);
+	rank = kernel_ref_shape(b->k, ref, shape);
+	KArg arg = karg_ref(ref), x = build_shaped(b, K_LOAD, dtype, rank, shape, 1, &arg);
+	return build_converted(b, x, dtype, node_type(b->m, n)->dtype);
+}
+
+/* Under its extra_mask, which is one bool. */
+void build_staged_store(Builder *b, NodeId n) {
+	RegionId outer = b->at;
+	if (node_input(b->m, n, 3) != NONE)
+		begin_when(b, build_arg(b, node_arg(b->m, n, 3), FORM_NATURAL), "store");
+	fill(b, b->plan->values[n].staged, node_arg(b->m, n, 2));
+	move_now(b, whole(b, b->plan->values[n].staged), part(b, n));
+	b->at = outer;
+}
+
+/* The part that is copied, or the scratch that its source is stored to. */
+static KArg source(Builder *b, NodeId n) {
+	uint32_t scratch = b->plan->values[n].staged;
+	if (scratch == NONE)
+		return part(b, node_input(b->m, n, 2));
+	fill(b, scratch, node_arg(b->m, n, 2));
+	return whole(b, scratch);
+}
+
+/* ---- copies to other devices ------------------------------------------------------------------------------------ */
 
 static KArg remote_copy(Builder *b, NodeId n, KArg from, IntId number, KArg device) {
 	int64_t channel = channel_of(b, n);
@@ -163,13 +225,12 @@ void build_remote(Builder *b, NodeId n) {
 	}
 	const Arg *pred = op_arg(b->m, n, "pred");
 	RegionId outer = b->at;
-	if (pred->kind != ARG_NULL) {
-		KArg condition = build_arg(b, pred, FORM_NATURAL);
-		StmtId when = build_statement(b, K_WHEN, 1, &condition);
-		b->at = kernel_region(b->k, when);
-		kernel_stmt(b->k, when)->body = b->at;
-		kernel_stmt(b->k, when)->name = op == OP_REMOTE_COPY ? "send" : "wait";
-	}
+	KArg condition = pred->kind == ARG_NULL ? karg_bool(true) : build_arg(b, pred, FORM_NATURAL);
+	if ((condition.kind == KARG_INTEGER && !condition.integer) ||
+	    (condition.kind == KARG_BOOL && !condition.boolean))
+		return;
+	if (!arg_is_number(condition))
+		begin_when(b, condition, op == OP_REMOTE_COPY ? "send" : "wait");
 	if (op == OP_REMOTE_COPY)
 		start(b, n);
 	else

@@ -164,6 +164,9 @@ KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old
 void build_mesh(Builder *b);
 /* A copy, a wait or a barrier. */
 void build_remote(Builder *b, NodeId n);
+/* Of a tensor that stays in HBM, by a DMA that is waited for. */
+KArg build_staged_load(Builder *b, NodeId n);
+void build_staged_store(Builder *b, NodeId n);
 
 /* build_graph.c */
 void build_node(Builder *b, NodeId n);

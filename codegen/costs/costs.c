@@ -149,6 +149,11 @@ static void add_exchanged(Planner *p) {
 	const Module *m = p->m;
 	for (NodeId n = 0; n < m->nodes.count && p->plan->remote; n++) {
 		const Access *to = p->plan->values[n].access;
+		bool staged = p->plan->values[n].staged != NONE;
+		if (staged && op_accesses(node_get(m, n)->op) && !op_is_remote(node_get(m, n)->op))
+			p->plan->operands.at[to->operand].hbm_bytes +=
+				grid_points(p->plan) * node_runs(p, n) *
+				(double)p->plan->scratches.at[p->plan->values[n].staged].bytes;
 		if (node_get(m, n)->op != OP_REMOTE_COPY || !to)
 			continue;
 		NodeId source = node_input(m, n, 2);

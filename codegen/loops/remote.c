@@ -82,6 +82,17 @@ static bool number_of(Walk *w, GraphId g, const Arg *arg, int64_t *x) {
 
 static const char *name_of(const Walk *w, NodeId n) { return node_get(w->p->m, n)->name; }
 
+/* Of a device that is known here. */
+static bool device_is_there(Walk *w, NodeId n) {
+	int64_t device, devices = w->p->m->mesh_devices;
+	if (!number_of(w, node_get(w->p->m, n)->graph, op_arg(w->p->m, n, "device"), &device) ||
+	    (device >= 0 && device < devices))
+		return true;
+	return plan_refuse(w->p, n, "remote-device", "count devices along the mesh's axis from 0",
+	                   "there is no device %lld: the axis %s has %lld", (long long)device, w->p->m->mesh_axis,
+	                   (long long)devices);
+}
+
 static bool visit(Walk *w, NodeId n) {
 	const Module *m = w->p->m;
 	const Arg *pred = op_arg(m, n, "pred"), *ends = op_arg(m, n, "ends");
@@ -99,6 +110,8 @@ static bool visit(Walk *w, NodeId n) {
 			                   "wait for it first, or give this copy another channel",
 			                   "it starts before '%s', on its channel, is waited for",
 			                   name_of(w, *sending != NONE ? *sending : *coming));
+		if (!device_is_there(w, n))
+			return false;
 		*sending = *coming = n;
 		w->p->plan->channels[channel].starts++;
 		return true;

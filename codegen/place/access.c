@@ -377,7 +377,7 @@ static bool access_plan(Planner *p, const AccessWant *w) {
 	Access access = {.kind = REF_OPERAND, .loop = NONE, .window = NONE};
 	if (w->places != NONE && p->plan->places.at[w->places].copied)
 		return rows_copied(p, w, &access) && keep_access(p, w, &access);
-	if (w->part)
+	if (w->part || w->stays_in_hbm)
 		return part_access(p, w, &access) && keep_access(p, w, &access);
 	bool ok = want_shifted(w) == NONE ? access_of(p, w, &access) : access_with_halo(p, w, &access);
 	return ok && keep_access(p, w, &access);
@@ -413,7 +413,7 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			Operand o = {0};
 			int64_t block[DIM_MAX];
 			Affine index[DIM_MAX];
-			if (w->loop != l)
+			if (w->loop != l || w->stays_in_hbm)
 				continue;
 			if (w->held) {
 				why = arena_printf(p->a, "%s: the kernel writes it", p->m->tensors.at[w->tensor].name);

@@ -40,7 +40,7 @@ typedef struct AccessWant {
 	uint32_t places;   /* the positions that int tensors give: places.c; NONE */
 	bool table;        /* elements of a tensor that stands in SMEM: smem.c */
 	bool part;         /* what devices exchange: parts.c */
-	bool stays_in_hbm; /* nothing else of its tensor is accessed: that stays in HBM */
+	bool stays_in_hbm; /* of a tensor that devices exchange parts of, which stays in HBM */
 	bool rows;         /* of its tensor single rows are exchanged: it has a unit dim before the last */
 } AccessWant;
 
@@ -157,9 +157,9 @@ void tables_mark(Planner *p, AccessWants *wants);
 uint32_t operand_table(Planner *p, const AccessWant *w);
 
 /* parts.c */
-/* What the accesses of a tensor are: nothing that devices exchange, nothing else, or both. */
-typedef enum Exchange { EXCHANGE_NOT, EXCHANGE_ONLY, EXCHANGE_ALSO } Exchange;
-Exchange tensor_exchange(const Planner *p, const AccessWants *wants, TensorId base);
+/* Whether devices exchange parts of a tensor, and where that stands. */
+typedef enum Exchange { EXCHANGE_NOT, EXCHANGE_IN_HBM, EXCHANGE_HELD } Exchange;
+Exchange tensor_exchange(Planner *p, const AccessWants *wants, TensorId base);
 /* Where what devices exchange stands; false after a diagnostic. After held_mark(). */
 bool parts_mark(Planner *p, AccessWants *wants);
 /* The operands that stay in HBM, and the scratch of copies. After held_operands(). */

@@ -99,8 +99,8 @@ static uint32_t first_write_of(const Planner *p, const AccessWants *wants, Tenso
 static bool tensor_held(Planner *p, const AccessWants *wants, TensorId base) {
 	uint32_t first = first_write_of(p, wants, base);
 	Exchange exchange = tensor_exchange(p, wants, base);
-	bool held = first != NONE && exchange == EXCHANGE_ALSO;
-	if (exchange == EXCHANGE_ONLY)
+	bool held = first != NONE && exchange == EXCHANGE_HELD;
+	if (exchange == EXCHANGE_IN_HBM)
 		return false;
 	for (uint32_t i = 0; first != NONE && i < wants->count; i++)
 		held = held || (tensor_base(p->m, wants->at[i].tensor) == base && held_by(p, wants, i, first));

@@ -252,7 +252,8 @@ typedef struct Value {
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
 	Factor factor[2];    /* matmul */
-	uint32_t staged;     /* remote copy: scratch that a computed source is sent from; NONE */
+	uint32_t staged;     /* remote copy: scratch that a computed source is sent from. Load, store: of a tensor
+	                      * in HBM, scratch that it goes through. NONE */
 } Value;
 
 /* ---- loops ------------------------------------------------------------------------------------------------------ */
@@ -430,6 +431,8 @@ typedef struct Plan {
 	bool remote;           /* it copies to other devices, or meets them at barriers */
 	ChannelUse *channels;  /* by channel, CHANNELS_MAX of them; NULL: it does not copy */
 	uint32_t sent, come;   /* scratch: semaphores that count what has left, by channel, and what has come */
+	int64_t staging_bytes; /* of all scratch that copies, loads and stores go through */
+	uint32_t staged;       /* scratch: the semaphore of loads and stores in HBM; NONE: there are none */
 	uint32_t started;      /* scratch: how many copies have started, by channel; NONE: one of each at most */
 	bool skewed;           /* some loop is */
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */

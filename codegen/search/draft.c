@@ -81,7 +81,7 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan->module = m;
 	plan->arena = a;
 	plan->spills = -1;
-	plan->sent = plan->come = plan->started = NONE;
+	plan->sent = plan->come = plan->started = plan->staged = NONE;
 	plan->left = way.left;
 	plan->values = arena_raw(a, m->nodes.count * sizeof *plan->values);
 	for (NodeId n = 0; n < m->nodes.count; n++)
@@ -94,7 +94,8 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_remote(&p) ||
 	    !plan_scalars(&p) || !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
 		return NULL;
-	plan_strips(&p);
+	if (!plan->remote)
+		plan_strips(&p);
 	plan_skew(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
 	plan_costs(&p);

@@ -187,7 +187,7 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		v->windows = add_bytes(v->windows, plan->operands.at[i].bytes);
 	v->inner = loops_bytes(&p);
-	v->scratch = add_bytes(carries_bytes(plan), strips_bytes(plan));
+	v->scratch = add_bytes(add_bytes(carries_bytes(plan), strips_bytes(plan)), plan->staging_bytes);
 	plan->vmem_limit = m->target->vmem_bytes;
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;

@@ -299,11 +299,21 @@ static GraphId condition_new(Module *m, const Graph *body) {
 	return cond;
 }
 
+/* What the branch is called with in place of its placeholders; `all`: else only numbers. */
+static void pass_arguments(Module *m, GraphId g, const Arg *args, bool all) {
+	const Graph *graph = graph_get(m, g);
+	for (uint32_t i = 0; i < graph->placeholders.count; i++)
+		while ((all || arg_item(m, args, i)->kind != ARG_REF) &&
+		       node_uses(m, graph->placeholders.at[i]) != NONE)
+			arg_set(m, node_uses(m, graph->placeholders.at[i]), arg_copy(m, *arg_item(m, args, i)));
+}
+
 /* The branch as the body of a while that goes on if `flag` is set, and then no more. `values`: what comes out if it is
  * not taken; then what comes out. */
 static void run_once(Branch *b, GraphId g, Arg args, NodeId flag, uint32_t count, NodeId *values) {
 	Module *m = b->d.m;
 	Decompose inside = b->d;
+	pass_arguments(m, g, &args, false);
 	Graph body = *graph_get(m, g);
 	GraphId cond = condition_new(m, &body);
 	Arg graphs[3] = {{.kind = ARG_GRAPH, .graph = cond}, {.kind = ARG_GRAPH, .graph = g}, arg_copy(m, args)};
@@ -345,10 +355,7 @@ static void run_once(Branch *b, GraphId g, Arg args, NodeId flag, uint32_t count
 /* Nodes of branch g stand before the tile.if from now on; `args` are what it calls it with. */
 static void move_branch(Branch *b, GraphId g, Arg args) {
 	Module *m = b->d.m;
-	const Graph *graph = graph_get(m, g);
-	for (uint32_t i = 0; i < graph->placeholders.count; i++)
-		while (node_uses(m, graph->placeholders.at[i]) != NONE)
-			arg_set(m, node_uses(m, graph->placeholders.at[i]), arg_copy(m, *arg_item(m, &args, i)));
+	pass_arguments(m, g, &args, true);
 	for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 		next = node_get(m, n)->next;
 		if (node_get(m, n)->op == OP_PLACEHOLDER || node_get(m, n)->op == OP_OUTPUT)

@@ -10,6 +10,7 @@ import kit
 import ml_dtypes
 import numpy as np
 import pytest
+from builder import Doc, G, sl, sym, t
 from pallasc import aot, devices
 
 GRAPHS = kit.ROOT / "testdata" / "devices" / "graphs"
@@ -126,13 +127,62 @@ def simulated(module, inputs, folder):
 def test_simulated(name, tmp_path):
     """Without races, and as the reference has it, which two orders of copies agree on."""
     graph, (arrays, expected) = document(name), case(name)
-    inputs = of_parameters(graph, arrays)
+    check(kit.compiled(graph), graph, of_parameters(graph, arrays), expected, tmp_path)
+
+
+def small_chip(folder):
+    """One of which a tenth of VMEM holds none of what devices exchange in these graphs."""
+    return kit.chip(folder, base="v6e", name="small", vmem_bytes=150000)
+
+
+@pytest.mark.parametrize("name", ("gather_matmul_4", "matmul_scatter_4", "add_up_8"))
+def test_simulated_from_hbm(name, tmp_path):
+    """What is loaded and stored of a tensor that is too large for VMEM goes through scratch."""
+    graph, (arrays, expected) = document(name), case(name)
+    module = kit.compiled(graph, small_chip(tmp_path))
+    assert "staged_sem" in module.source
+    check(module, graph, of_parameters(graph, arrays), expected, tmp_path)
+
+
+def test_rows_one_by_one(tmp_path):
+    """More copies than semaphores, each of a row of a tensor in HBM, and each read as it comes."""
+    rows, graph = 40, row_by_row(40)
+    x = normal(8, 4, (rows, 128), np.float32)
+    module = kit.compiled(graph, small_chip(tmp_path))
+    assert "staged_sem" in module.source and "def meet():" in module.source
+    expected = [x[i - 1].astype(float) + 1 for i in range(4)]
+    check(module, graph, [[a] for a in x], expected, tmp_path)
+
+
+def row_by_row(rows):
+    """out[j] = 1 + what the left neighbour has in row j, of a box of so many rows, and others."""
+    doc = Doc(mesh={"ring": 4})
+    doc.tensor("x", "input", "float32", [rows, 128])
+    doc.tensor("box", "output", "float32", [rows, 128]).tensor(
+        "out", "output", "float32", [rows, 128]
+    )
+    doc.block(1, size=1).block(rows, size=1)
+    g, step, row = G(1, grid=[0]), G(0, kind="for_loop", block_ids=[1]), t("float32", 128)
+    me = step.call("tile.device_id", meta=sym(None))
+    right = step.call("mod", step.call("add", me, 1, meta=sym(None)), 4, meta=sym(None))
+    at = [step.call("tile.begin", sym("u1"), meta=sym(None)), sl()]
+    part = step.call("tile.part", step.host("x"), at, meta=row)
+    step.call("tile.remote_copy", step.host("box"), at, part, right, 0)
+    step.call("tile.remote_wait", step.host("box"), at, 0)
+    came = step.load("box", at, row)
+    step.store("out", at, step.call("aten.add.Tensor", came, 1.0, meta=row))
+    g.call("tile.for_loop", 0, [0], [rows], [], meta={"tuple": []})
+    return doc.add(step.out(), g.out()) | {"returns": [{"tensor": "out"}]}
+
+
+def check(module, graph, inputs, expected, folder):
+    """The module's one output, simulated, the reference's and what is expected agree."""
     early = devices.run(graph, inputs)
     late = devices.run(graph, inputs, late=True)
     for a, b, right in zip(early, late, expected, strict=True):
         assert a[0].tobytes() == b[0].tobytes()
         assert worst(a[0].reshape(right.shape), right) < 1e-6
-    (found,), seen = simulated(kit.compiled(graph), inputs, tmp_path)
+    (found,), seen = simulated(module, inputs, folder)
     reference = np.concatenate([outputs[0] for outputs in early])
     assert seen == []
     assert (
@@ -146,6 +196,14 @@ def test_simulated(name, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled(name):
     verdict = aot.compile_one(kit.compiled(document(name)), "v6e", timeout=120)
+    assert (verdict.kind, verdict.message) == ("ok", "")
+
+
+@pytest.mark.parametrize("name", ("gather_matmul_4", "row_by_row"))
+def test_compiled_from_hbm(name, tmp_path):
+    graph = row_by_row(40) if name == "row_by_row" else document(name)
+    module = kit.compiled(graph, small_chip(tmp_path))
+    verdict = aot.compile_one(module, "v6e", timeout=120)
     assert (verdict.kind, verdict.message) == ("ok", "")
 
 

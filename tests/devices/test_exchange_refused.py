@@ -166,6 +166,10 @@ def by_data(g):
     rotate(g, pred=taken)
 
 
+def to_nobody(g):
+    rotate(g, to=4)
+
+
 def to_a_float(g):
     rotate(g, to=1.5)
 
@@ -204,6 +208,7 @@ def to_a_float(g):
             "remote-wait",
             "whether 'send' runs depends on data: no device could say what comes",
         ),
+        (to_nobody, "remote-device", "there is no device 4: the axis ring has 4"),
         (to_a_float, "dtype-mismatch", "device must be one int"),
     ],
 )
