@@ -264,14 +264,19 @@ static const char *signature(Printer *pr) {
 	return out.at ? out.at : "nothing";
 }
 
+static void print_axis_check(Printer *pr, const char *axis, int64_t devices) {
+	py_line(&pr->w, "if jax.lax.axis_size(\"%s\") != %lld:", axis, (long long)devices);
+	pr->w.indent = 2;
+	py_line(&pr->w, "raise TypeError(\"the axis %s must have %lld devices\")", axis, (long long)devices);
+	pr->w.indent = 1;
+}
+
 static void print_mesh_check(Printer *pr) {
 	const Kernel *k = meshed(pr->program);
-	if (!k)
-		return;
-	py_line(&pr->w, "if jax.lax.axis_size(\"%s\") != %lld:", k->mesh_axis, (long long)k->devices);
-	pr->w.indent = 2;
-	py_line(&pr->w, "raise TypeError(\"the axis %s must have %lld devices\")", k->mesh_axis, (long long)k->devices);
-	pr->w.indent = 1;
+	if (k)
+		print_axis_check(pr, k->mesh_axis, k->devices);
+	for (uint32_t i = 0; i < pr->program->axes.count; i++)
+		print_axis_check(pr, pr->program->axes.at[i].name, pr->program->axes.at[i].devices);
 }
 
 static void print_public(Printer *pr, bool paired, const JaxRange *range) {
@@ -288,6 +293,9 @@ static void print_public(Printer *pr, bool paired, const JaxRange *range) {
 		            "    one device's parts.\n\n",
 		            meshed(p)->mesh_axis, (long long)meshed(p)->devices);
 	}
+	if (p->axes.count)
+		text_put(pr->w.out, "    Call it in a jax.shard_map over the axes below: it takes and gives one "
+		                    "device's parts.\n\n");
 	text_printf(pr->w.out, "    interpret: %s.\n    \"\"\"\n",
 	            on_sparse_core(p) ? "False, as jax simulates no SparseCores"
 	                              : "run on a CPU: True, or pltpu.InterpretParams");

@@ -72,33 +72,6 @@ static const char *output_specs(Printer *pr, const Sharding *s) {
 	return out.at;
 }
 
-/* Each output as it is when all devices have added what they have. */
-static void print_sums(Printer *pr, const Sharding *s) {
-	bool any = false;
-	for (uint32_t i = 0; i < s->outputs.count; i++)
-		any = any || s->outputs.at[i].sum.count;
-	if (!any) {
-		py_line(&pr->w, "return %s(*arrays, interpret=interpret)", pr->program->name);
-		return;
-	}
-	py_line(&pr->w, "outputs = %s(*arrays, interpret=interpret)", pr->program->name);
-	Text all;
-	text_init(&all, pr->a);
-	for (uint32_t i = 0; i < s->outputs.count; i++) {
-		const Parted *p = &s->outputs.at[i];
-		const char *value = s->outputs.count == 1 ? "outputs" : arena_printf(pr->a, "outputs[%u]", i);
-		text_put(&all, i ? ", " : "");
-		if (p->sum.count == 0) {
-			text_put(&all, value);
-			continue;
-		}
-		text_printf(&all, "jax.lax.psum(%s, ", value);
-		put_cut(&all, &s->mesh, &p->sum);
-		text_printf(&all, ").astype(%s)", dtype_jnp(p->dtype));
-	}
-	py_line(&pr->w, "return %s", all.at);
-}
-
 void print_sharded(Printer *pr, const Sharding *s) {
 	const KProgram *p = pr->program;
 	uint32_t numbers = p->inputs.count - s->inputs.count;
@@ -117,20 +90,15 @@ void print_sharded(Printer *pr, const Sharding *s) {
 	py_line(&pr->w, "raise TypeError(f\"the mesh must have an axis {axis} of {devices} devices\")");
 	pr->w.indent = 1;
 	py_blank(&pr->w);
-	py_line(&pr->w, "def of_one_device(*arrays, interpret):");
-	pr->w.indent = 2;
-	print_sums(pr, s);
-	pr->w.indent = 1;
-	py_blank(&pr->w);
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
 	py_line(&pr->w, "def whole(*arrays, interpret=False):");
 	pr->w.indent = 2;
-	py_statement(
-		&pr->w,
-		arena_printf(pr->a,
-	                     "split = jax.shard_map(functools.partial(of_one_device, interpret=interpret), mesh=mesh, "
-	                     "in_specs=%s, out_specs=%s, check_vma=True,)",
-	                     specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers), output_specs(pr, s)));
+	py_statement(&pr->w,
+	             arena_printf(pr->a,
+	                          "split = jax.shard_map(functools.partial(%s, interpret=interpret), mesh=mesh, "
+	                          "in_specs=%s, out_specs=%s, check_vma=%s,)",
+	                          p->name, specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers),
+	                          output_specs(pr, s), s->merges.count ? "False" : "True"));
 	py_line(&pr->w, "return split(*arrays)");
 	pr->w.indent = 1;
 	py_blank(&pr->w);

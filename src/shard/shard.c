@@ -1,15 +1,15 @@
 /* shard.c - chooses what is cut where nobody says it, and makes the document that of one device. */
 #include "cuts.h"
 
-static void start(Cuts *c, Module *m, const Mesh *mesh, const Cut *blocks) {
-	*c = (Cuts){.m = m, .a = m->arena, .mesh = mesh, .at = NONE};
+static void start(Cuts *c, Module *m, const Mesh *mesh, const CarriedFacts **facts, const Cut *blocks) {
+	*c = (Cuts){.m = m, .a = m->arena, .mesh = mesh, .facts = facts, .at = NONE};
 	c->block = arena_array(c->a, m->blocks.count + 1, sizeof *c->block);
 	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
 	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		c->block[b] = blocks[b];
 	for (TensorId t = 0; t < m->tensors.count; t++)
-		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank, .dtype = m->tensors.at[t].dtype};
+		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank};
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		const Return *ret = &m->returns.at[r];
 		c->returned[r] = (Parted){.rank = ret->has_shape ? ret->rank : m->tensors.at[ret->tensor].rank};
@@ -20,24 +20,24 @@ static bool is_host_array(const Tensor *t) {
 	return t->role == ROLE_INPUT || t->role == ROLE_OUTPUT || t->role == ROLE_INOUT;
 }
 
-/* Bytes that go between devices, on one of them, and bytes of its arrays. */
-static void count_bytes(const Cuts *c, double *sent, double *held) {
-	*sent = *held = 0;
+/* Bytes of the arrays that one device has. */
+static double bytes_held(const Cuts *c) {
+	double held = 0;
 	for (TensorId t = 0; t < c->m->tensors.count; t++) {
 		const Tensor *x = &c->m->tensors.at[t];
-		double bytes = (double)dtype_bits(c->tensor[t].dtype) / 8;
+		double bytes = (double)dtype_bits(x->dtype) / 8;
 		for (uint32_t d = 0; d < x->rank; d++)
 			bytes *= (double)c->m->exprs.at[x->shape[d]].value /
 			         (double)cut_parts(c->mesh, &c->tensor[t].dim[d]);
-		double parts = (double)cut_parts(c->mesh, &c->tensor[t].sum);
-		*held += is_host_array(x) ? bytes : 0;
-		*sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
+		held += is_host_array(x) ? bytes : 0;
 	}
+	return held;
 }
 
 typedef struct Search {
 	Module *m;
 	const Mesh *mesh;
+	const CarriedFacts **facts;
 	bool *given;     /* by axis: a user says what it cuts */
 	Cut *now, *best; /* by BlockId */
 	bool any;
@@ -50,7 +50,7 @@ typedef struct Search {
 /* Cuts blocks along the axes from `axis` on, in all ways; the first of equal ones stays. */
 static void try_axes(Search *s, uint32_t axis) {
 	Cuts c;
-	start(&c, s->m, s->mesh, s->now);
+	start(&c, s->m, s->mesh, s->facts, s->now);
 	if (s->left == 0)
 		return;
 	s->left--;
@@ -66,12 +66,11 @@ static void try_axes(Search *s, uint32_t axis) {
 	while (axis < s->mesh->count && s->given[axis])
 		axis++;
 	if (axis == s->mesh->count) {
-		double sent, held;
-		count_bytes(&c, &sent, &held);
-		if (s->any && (sent > s->sent || (sent >= s->sent && held >= s->held)))
+		double held = bytes_held(&c);
+		if (s->any && (c.sent > s->sent || (c.sent >= s->sent && held >= s->held)))
 			return;
 		s->any = true;
-		s->sent = sent;
+		s->sent = c.sent;
 		s->held = held;
 		memcpy(s->best, s->now, s->m->blocks.count * sizeof *s->best);
 		return;
@@ -163,18 +162,33 @@ static void localise_tensor(const Cuts *c, TensorId t) {
 	}
 }
 
-/* The sum is stored as it is, and converted when it is whole. */
-static void localise_sums(Cuts *c, Sharding *s) {
-	for (uint32_t r = 0; r < c->m->returns.count; r++) {
-		Parted out = c->returned[r];
-		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
-		vec_push(c->a, &s->outputs, out);
+/* What the wrapper returns is converted when it is whole. */
+static void convert_returned(Module *m, TensorId t, Dtype dtype) {
+	for (uint32_t r = 0; r < m->returns.count; r++) {
+		Return *ret = &m->returns.at[r];
+		if (ret->tensor != t)
+			continue;
+		Arg to = arg_list(m, 1, (Arg[]){arg_dtype(dtype)});
+		HostStep *steps = arena_array(m->arena, (size_t)ret->step_count + 1, sizeof *steps);
+		steps[0] = (HostStep){.op = OP_CONVERT, .first = to.list.first, .count = 1};
+		if (ret->step_count)
+			memcpy(steps + 1, ret->steps, ret->step_count * sizeof *steps);
+		ret->steps = steps;
+		ret->step_count++;
 	}
+}
+
+/* A part is stored as it is. */
+static void localise_stores(Cuts *c) {
+	Module *m = c->m;
 	for (uint32_t i = 0; i < c->dropped.count; i++)
-		node_replace_uses(c->m, c->dropped.at[i], node_input(c->m, c->dropped.at[i], 0), NONE);
+		node_replace_uses(m, c->dropped.at[i], node_input(m, c->dropped.at[i], 0), NONE);
 	for (uint32_t i = 0; i < c->stored.count; i++) {
-		TensorId t = access_tensor(c->m, c->stored.at[i]);
-		c->m->tensors.at[t].dtype = c->tensor[t].dtype;
+		TensorId t = access_tensor(m, c->stored.at[i].store);
+		Dtype dtype = m->tensors.at[t].dtype, part = c->stored.at[i].dtype;
+		m->tensors.at[t].dtype = part;
+		if (dtype != part)
+			convert_returned(m, t, dtype);
 	}
 }
 
@@ -204,7 +218,9 @@ static void localise_blocks(const Cuts *c) {
 
 static void localise(Cuts *c, Sharding *s) {
 	Module *m = c->m;
-	localise_sums(c, s);
+	for (uint32_t r = 0; r < m->returns.count; r++)
+		vec_push(c->a, &s->outputs, c->returned[r]);
+	localise_stores(c);
 	for (TensorId t = 0; t < m->tensors.count; t++) {
 		const Tensor *x = &m->tensors.at[t];
 		if (x->role == ROLE_INPUT || x->role == ROLE_INOUT)
@@ -216,10 +232,40 @@ static void localise(Cuts *c, Sharding *s) {
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
 	localise_blocks(c);
 	localise_nodes(c);
+	positions_shift(c, s);
+	split_roots(c, s);
 	m->given_alignments = NULL; /* they are facts of the whole document */
 	m->given_loop_facts = NULL;
 	m->has_given_limits = false;
 	m->sharding = s;
+}
+
+static const char *merge_text(const Cuts *c, const Sharding *s, const Merge *merge) {
+	static const char *const how[] = {"parts are added up", "the greatest of parts is taken",
+	                                  "the least of parts is taken"};
+	if (merge->kind != MERGE_SCALED)
+		return how[merge->kind];
+	uint32_t by = 0;
+	while (s->merges.at[by].tensor != merge->by)
+		by++;
+	return arena_printf(c->a, "parts are scaled by %s(their %s - the greatest) and added up",
+	                    merge->exp == OP_EXP2 ? "exp2" : "exp", s->merges.at[by].name);
+}
+
+static void explain_merges(const Cuts *c, Sharding *s) {
+	for (uint32_t i = 0; i < s->merges.count; i++) {
+		const Merge *merge = &s->merges.at[i];
+		vec_push(c->a, &s->remarks,
+		         arena_printf(c->a, "%s is merged along %s behind kernel %u: %s", merge->name,
+		                      cut_text(c->a, c->mesh, &merge->cut), merge->root, merge_text(c, s, merge)));
+	}
+	for (uint32_t i = 0; i < s->offsets.count; i++) {
+		const Offset *o = &s->offsets.at[i];
+		vec_push(c->a, &s->remarks,
+		         arena_printf(c->a, "%s is a device's place along %s times %lld",
+		                      c->m->scalars.at[o->scalar].name, cut_text(c->a, c->mesh, &o->cut),
+		                      (long long)o->part));
+	}
 }
 
 static void explain(const Cuts *c, const Search *found, Sharding *s) {
@@ -230,6 +276,7 @@ static void explain(const Cuts *c, const Search *found, Sharding *s) {
 			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &c->block[b]),
 			                      (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value,
 			                      (long long)cut_parts(c->mesh, &c->block[b])));
+	explain_merges(c, s);
 	vec_push(c->a, &s->remarks,
 	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->sent,
 	                      found->held));
@@ -258,6 +305,8 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	search.given = arena_array(a, s->mesh.count, sizeof *search.given);
 	search.now = arena_array(a, m->blocks.count + 1, sizeof *search.now);
 	search.best = arena_array(a, m->blocks.count + 1, sizeof *search.best);
+	search.facts = arena_array(a, m->graphs.count + 1, sizeof *search.facts);
+	memset(search.facts, 0, (m->graphs.count + 1) * sizeof *search.facts);
 	memset(search.given, 0, s->mesh.count * sizeof *search.given);
 	memset(search.now, 0, (m->blocks.count + 1) * sizeof *search.now);
 	text_init(&search.why, a);
@@ -265,13 +314,13 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	if (error)
 		return refuse(d, at, error);
 	Cuts c;
-	start(&c, m, &s->mesh, search.now);
+	start(&c, m, &s->mesh, search.facts, search.now);
 	if (!cuts_solve(&c))
 		return refuse(d, c.at == NONE ? at : node_place(m, d, c.at), c.why);
 	try_axes(&search, 0);
 	if (!search.any)
 		return refuse(d, at, search.why.length ? search.why.at : "nothing in it can be cut");
-	start(&c, m, &s->mesh, search.best);
+	start(&c, m, &s->mesh, search.facts, search.best);
 	cuts_solve(&c);
 	localise(&c, s);
 	explain(&c, &search, s);

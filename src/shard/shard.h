@@ -27,14 +27,41 @@ typedef struct Cut {
 typedef struct Parted {
 	uint32_t rank;
 	Cut dim[RANK_MAX];
-	Cut sum;     /* each device has a part of the sum, to be added up along these axes ... */
-	Dtype dtype; /* ... and is then of this dtype */
 } Parted;
+
+typedef enum MergeKind {
+	MERGE_SUM,
+	MERGE_MAX,
+	MERGE_MIN,
+	MERGE_SCALED /* a sum in units of exp(-m), m a running maximum: brought to the greatest m before it is added up
+	              */
+} MergeKind;
+
+/* What becomes of a tensor when the kernel of root `root` has run: each device has a part of what it is. */
+typedef struct Merge {
+	MergeKind kind;
+	const char *name; /* of what is merged */
+	uint32_t root;
+	TensorId tensor, by;  /* by: the running maximum, merged after the same kernel; NONE */
+	uint16_t exp;         /* OP_EXP or OP_EXP2 */
+	int8_t row[RANK_MAX]; /* by dim of `tensor`: the dim of `by` that it goes along, in order; -1: none */
+	Cut cut;              /* the axes along which devices differ */
+} Merge;
+
+/* A scalar that is not the caller's: the first position of a device's part, its place along `cut` times `part`. */
+typedef struct Offset {
+	ScalarId scalar;
+	BlockId block;
+	int64_t part;
+	Cut cut;
+} Offset;
 
 typedef struct Sharding {
 	Mesh mesh;
 	VEC(Parted) inputs;  /* input and inout tensors, in order */
 	VEC(Parted) outputs; /* by Module.returns */
+	VEC(Merge) merges;   /* running maxima before what is scaled by them */
+	VEC(Offset) offsets;
 	VEC(const char *) remarks;
 } Sharding;
 
