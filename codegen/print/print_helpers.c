@@ -443,6 +443,16 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    for x in come.values():\n"
 	 "        total = jax.tree.map(jnp.add, total, x)\n"
 	 "    return total\n"},
+	{"_add_scaled", NULL,
+	 "def _add_scaled(x, y, x_most, y_most, exp, shape):\n"
+	 "    \"\"\"x + y, sums in units of exp(-most), in those of the greater; most has this shape beside x.\"\"\"\n"
+	 "    most = jnp.maximum(x_most, y_most)\n"
+	 "\n"
+	 "    def scaled(x, by):\n"
+	 "        by = jnp.where(by == -jnp.inf, 0.0, exp(by - most)).reshape(shape)\n"
+	 "        return jnp.where(by == 0.0, 0.0, x * by)\n"
+	 "\n"
+	 "    return scaled(x, x_most) + scaled(y, y_most)\n"},
 };
 /* clang-format on */
 
