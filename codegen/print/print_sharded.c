@@ -283,7 +283,23 @@ static void print_scatter(Printer *pr, const Sharding *s) {
 	py_line(&pr->w, "return _%s_end(*outputs, *arrays, _simulator(interpret))", pr->program->name);
 }
 
+/* A device's parts of the inputs are what they must be: the kernel's own checks are of one step's. */
+static void print_checks(Printer *pr, const Sharding *s) {
+	for (uint32_t i = 0; i < s->inputs.count; i++) {
+		const Parted *p = &s->inputs.at[i];
+		const KArray *x = &pr->program->inputs.at[i];
+		Text shape;
+		text_init(&shape, pr->a);
+		text_put(&shape, "");
+		for (uint32_t d = 0; d < p->rank; d++)
+			text_printf(&shape, d ? ", %lld" : "%lld",
+			            (long long)(p->size[d] / cut_parts(&s->mesh, &p->dim[d])));
+		py_line(&pr->w, "_check(\"%s\", arrays[%u], \"%s[%s]\")", x->name, i, dtype_name(x->dtype), shape.at);
+	}
+}
+
 static void print_of_one_device(Printer *pr, const Sharding *s) {
+	print_checks(pr, s);
 	if (s->ring.kind == RING_GATHER)
 		print_gather(pr, s);
 	else

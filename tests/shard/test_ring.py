@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import kit
 import numpy as np
 import pallasc
@@ -143,6 +144,17 @@ def test_scatter_before_an_activation(tmp_path):
     z = x @ y + bias
     gelu = 0.5 * z * (1 + np.vectorize(math.erf)(z / math.sqrt(2)))
     np.testing.assert_allclose(out, gelu, rtol=1e-3, atol=1e-4)
+
+
+def test_parts_are_checked():
+    """On a mesh of one device, too, where nothing travels."""
+    module = pallasc.shard(matmul(), {"model": 1}, {"tile_n": "model"}, gather={"x": "model"})
+    mesh = jax.sharding.Mesh(jax.devices("cpu")[:1], ("model",))
+    function = module.load().matmul_sharded(mesh)
+    x, y = np.ones((128, 1024), np.float32), np.ones((1024, 1024), np.float32)
+    np.testing.assert_array_equal(function(x, y, interpret=True), np.full((128, 1024), 1024))
+    with pytest.raises(TypeError, match=r"x must be float32\[128, 1024\], not float32\[64, 1024\]"):
+        function(x[:64], y, interpret=True)
 
 
 def test_check_of_the_whole():
