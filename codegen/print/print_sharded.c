@@ -154,35 +154,29 @@ static void print_of_part(Printer *pr, const Sharding *s, const char *parameters
 
 /* ---- inputs travel ---- */
 
-/* Places for what steps give parts of. */
-static void print_places(Printer *pr, const Sharding *s) {
+/* Each step's outputs are written in their places. */
+static void print_placed(Printer *pr, const Sharding *s) {
+	Text places, put;
+	text_init(&places, pr->a);
+	text_init(&put, pr->a);
 	for (uint32_t i = 0; i < s->outputs.count; i++) {
 		const KArray *x = &pr->program->outputs.at[i];
-		int64_t *shape = arena_copy(pr->a, x->shape, x->rank, sizeof *shape);
-		shape[s->outputs.at[i].part_dim] *= s->mesh.axis[s->ring.axis].devices;
-		Text out;
-		text_init(&out, pr->a);
-		put_shape(&out, x->rank, shape);
-		py_line(&pr->w, "whole_%u = jnp.zeros(%s, %s)", i, out.at, dtype_jnp(x->dtype));
-	}
-}
-
-/* Each step's outputs are written in their places. */
-static void print_placed(Printer *pr, const Sharding *s, const char *steps) {
-	Text all;
-	text_init(&all, pr->a);
-	print_places(pr, s);
-	py_line(&pr->w, "for part, outputs in %s:", steps);
-	pr->w.indent++;
-	for (uint32_t i = 0; i < s->outputs.count; i++) {
 		uint32_t dim = s->outputs.at[i].part_dim;
+		int64_t *shape = arena_copy(pr->a, x->shape, x->rank, sizeof *shape);
+		shape[dim] *= s->mesh.axis[s->ring.axis].devices;
+		text_put(&places, "jnp.zeros(");
+		put_shape(&places, x->rank, shape);
+		text_printf(&places, ", %s),", dtype_jnp(x->dtype));
 		const char *now = s->outputs.count == 1 ? "outputs" : arena_printf(pr->a, "outputs[%u]", i);
-		py_line(&pr->w, "whole_%u = jax.lax.dynamic_update_slice_in_dim(whole_%u, %s, part * %lld, %u)", i, i,
-		        now, (long long)pr->program->outputs.at[i].shape[dim], dim);
-		text_printf(&all, i ? ", whole_%u" : "whole_%u", i);
+		text_printf(&put, "jax.lax.dynamic_update_slice_in_dim(whole[%u], %s, part * %lld, %u),", i, now,
+		            (long long)x->shape[dim], dim);
 	}
+	py_line(&pr->w, "def add(whole, part, outputs):");
+	pr->w.indent++;
+	py_line(&pr->w, "return (%s)", put.at);
 	pr->w.indent--;
-	py_line(&pr->w, "return %s", all.at);
+	py_blank(&pr->w);
+	py_line(&pr->w, "whole = (%s)", places.at);
 }
 
 /* Which of the merges of steps is that of the tensor. */
@@ -215,24 +209,22 @@ static void put_merged(Printer *pr, Text *out, const Sharding *s, const Merge *m
 }
 
 /* What the steps leave is merged, step by step. */
-static void print_merged(Printer *pr, const Sharding *s, const char *steps) {
+static void print_merged(Printer *pr, const Sharding *s) {
 	Text all;
 	text_init(&all, pr->a);
 	uint32_t number = 0;
 	for (uint32_t i = 0; i < s->merges.count; i++)
 		if (s->merges.at[i].steps)
 			put_merged(pr, &all, s, &s->merges.at[i], number++);
-	py_def(&pr->w);
-	py_line(&pr->w, "def merged(x, y):");
+	py_line(&pr->w, "def add(x, part, y):");
 	pr->w.indent++;
+	py_line(&pr->w, "if x is None:");
+	pr->w.indent++;
+	py_line(&pr->w, "return y");
+	pr->w.indent--;
 	py_line(&pr->w, "return (%s)", all.at);
 	pr->w.indent--;
 	py_blank(&pr->w);
-	py_line(&pr->w, "outputs = None");
-	py_line(&pr->w, "for _, left in %s:", steps);
-	pr->w.indent++;
-	py_line(&pr->w, "outputs = left if outputs is None else merged(outputs, left)");
-	pr->w.indent--;
 }
 
 static void print_gather(Printer *pr, const Sharding *s) {
@@ -243,17 +235,20 @@ static void print_gather(Printer *pr, const Sharding *s) {
 		if (s->inputs.at[i].moves)
 			text_printf(&moved, moved.length ? ", arrays[%u]" : "arrays[%u]", i);
 	print_of_part(pr, s, "part, moved");
-	const char *steps = arena_printf(pr->a, "%s(%s, [%s], of_part)", helper_named(pr, "_ring_parts"),
-	                                 ring_text(pr, s), moved.at);
+	if (s->ring.root == NONE)
+		print_placed(pr, s);
+	else
+		print_merged(pr, s);
+	py_line(&pr->w, "whole = %s(%s, [%s], of_part, add, %s)", helper_named(pr, "_ring_parts"), ring_text(pr, s),
+	        moved.at, s->ring.root == NONE ? "whole" : "None");
 	if (s->ring.root == NONE) {
-		print_placed(pr, s, steps);
+		py_line(&pr->w, s->outputs.count == 1 ? "return whole[0]" : "return whole");
 		return;
 	}
-	print_merged(pr, s, steps);
 	/* What is behind reads nothing that has parts. */
 	for (uint32_t i = 0; i < pr->program->inputs.count; i++)
 		text_printf(&own, "arrays[%u], ", i);
-	py_line(&pr->w, "return _%s_end(*outputs, %s_simulator(interpret))", pr->program->name, own.at);
+	py_line(&pr->w, "return _%s_end(*whole, %s_simulator(interpret))", pr->program->name, own.at);
 }
 
 /* ---- sums travel ---- */
