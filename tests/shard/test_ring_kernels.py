@@ -16,9 +16,9 @@ import numpy as np
 import pallasc
 import pytest
 from kit import accepted, refused
+from on_devices import resized
 from pallasc import aot, execute
 from pallasc.profile import run
-from test_shard import small
 
 HERE = Path(__file__).resolve().parent
 BF16 = ml_dtypes.bfloat16
@@ -28,7 +28,7 @@ def matmul(m, k, n, blocks, loops="unroll", name="matmul_1024"):
     """[m, k] times [k, n]."""
     shapes = {"x": [m, k], "y": [k, n], "out": [m, n]}
     config = {"block_sizes": blocks, "pallas_loop_type": loops}
-    return small(name, shapes, [m, n, k], config, "bfloat16")
+    return resized(kit.document(name), shapes, [m, n, k], config)
 
 
 def gathered(devices, *sizes, **options):
