@@ -42,7 +42,7 @@ def scattered(devices, *sizes, way="kernel", **options):
     """Parts of the contracted dim; each device has its rows of the sum."""
     graph = matmul(*sizes, **options)
     axes = {"tile_k": "ring"}
-    return pallasc.shard(graph, {"ring": devices}, axes, scatter={"out": "ring"}, ring=way)
+    return pallasc.shard(graph, {"ring": devices}, axes, scatter={"out": "ring:tile_m"}, ring=way)
 
 
 def on_devices(module, folder, *arrays):
