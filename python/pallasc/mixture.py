@@ -29,8 +29,8 @@ def experts(kernel, mesh, axis, tokens=(), capacity=None):
 
     Returns:
       f(x, chosen, weight, *weights, interpret=False): x [T, D], the experts of each token, int32
-      [T, k], and what they count, [T, k]; of the weights the first dim is of the experts. It gives
-      [T, D'] of x's dtype, and is jitted. Sums are float32.
+      [T, k], -1 for none, and what they count, [T, k]; of the weights the first dim is of the
+      experts. It gives [T, D'] of x's dtype, and is jitted. Sums are float32.
 
     Raises UsageError for an axis that the mesh has not.
     """
@@ -96,8 +96,9 @@ def _exchanged(run, there, capacity, x, chosen, weight):
     import jax.numpy as jnp
 
     count, (devices, experts) = chosen.size, (there.devices, there.experts)
-    order = jnp.argsort(chosen.reshape(-1), stable=True)  # by device, and there by expert
-    bounds = jnp.searchsorted(chosen.reshape(-1)[order], jnp.arange(devices * experts + 1))
+    ids = jnp.where(chosen < 0, devices * experts, chosen).reshape(-1)  # none are the last
+    order = jnp.argsort(ids, stable=True)  # by device, and there by expert
+    bounds = jnp.searchsorted(ids[order], jnp.arange(devices * experts + 1))
     counts = jax.lax.all_gather(jnp.diff(bounds).astype(jnp.int32), there.name)
     counts = counts.reshape(devices, devices, experts)  # [from, to, expert]
     me, capacity = jax.lax.axis_index(there.name), capacity or count * devices

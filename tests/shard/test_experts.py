@@ -64,6 +64,7 @@ def layer(rng, skewed=False, inner=INNER):
     chosen = np.array(
         [rng.choice(EXPERTS, EACH, False, chances / chances.sum()) for _ in range(TOKENS)], np.int32
     )
+    chosen[rng.integers(0, TOKENS, 3), 1] = -1
     weight = rng.random((TOKENS, EACH), np.float32)
     gate, up = (rng.standard_normal((EXPERTS, WIDTH, inner), np.float32) / WIDTH**0.5 for _ in "gu")
     down = rng.standard_normal((EXPERTS, inner, WIDTH), np.float32) / inner**0.5
@@ -74,7 +75,7 @@ def expected(x, chosen, weight, gate, up, down):
     """In float64, token by token."""
     out = np.zeros(x.shape)
     for t, (experts, counts) in enumerate(zip(chosen, weight.astype(float), strict=True)):
-        for e, count in zip(experts, counts, strict=True):
+        for e, count in ((e, c) for e, c in zip(experts, counts, strict=True) if e >= 0):
             a = x[t].astype(float) @ gate[e]
             out[t] += count * (a / (1 + np.exp(-a)) * (x[t].astype(float) @ up[e])) @ down[e]
     return out

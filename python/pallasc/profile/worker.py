@@ -60,17 +60,15 @@ def compile_job(job, folder):
     compiled = lowered.compile()
     found = dump.collect(folder, job["target"], traced.jaxpr, values)
     if isinstance(function, Module):
-        found["devices"] = mesh.devices(function.info)
+        found["devices"] = function.info["mesh"]["devices"]
     dump.save(job["dump"], found)
     temp_bytes = compiled.memory_analysis().temp_size_in_bytes
     return {"kernels": scoped_vmem(compiled), "temp_bytes": temp_bytes}
 
 
 def devices_of(job):
-    """How many devices run a job's function."""
-    if "path" in job:
-        return 1
-    info = Module(job["source"], job["filename"]).info
+    """How many devices run the function of a job."""
+    info = Module(job["source"], job["filename"]).info if "source" in job else {}
     return mesh.devices(info) if mesh.exchanges(info) else 1
 
 
