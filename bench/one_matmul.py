@@ -12,8 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / part) for part in ("python", "tests", "tests/shard")]
 
 import pallasc  # noqa: E402
+from kit import document  # noqa: E402
+from on_devices import resized  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
-from test_shard import small  # noqa: E402
 
 PAGE = ROOT / "docs" / "scaling.md"
 BEGIN, END = "<!-- one-matmul -->\n", "<!-- end one-matmul -->\n"
@@ -27,7 +28,7 @@ TILES = 16  # of a share, of sums
 def compiled(way):
     """The kernel of one of 16 devices, and the bytes of an element that travels."""
     shapes = {name: [SIZE, SIZE] for name in ("x", "y", "out")}
-    graph = small("matmul_4096", shapes, [SIZE] * 3, {}, "bfloat16")
+    graph = resized(document("matmul_4096"), shapes, [SIZE] * 3, {})
     blocks = {"tile_n": "model"} if way == "gather" else {"tile_k": "model"}
     options = {way: {"x" if way == "gather" else "out": "model"}, "ring": "kernel"}
     return pallasc.shard(graph, {"model": DEVICES}, blocks, target="v7x", **options)

@@ -3,7 +3,10 @@
 #include "builder.h"
 #include "codegen/lower/lower.h"
 #include "codegen/place/place.h"
+#include "src/shard/shard.h"
 #include "src/verify/verify.h"
+
+#include <math.h>
 
 typedef struct Host {
 	const Program *whole;
@@ -263,6 +266,118 @@ static KArg returned(Host *h, uint32_t r) {
 	return karg_value(x);
 }
 
+/* ---- between devices --------------------------------------------------------------------------------------------- */
+
+static ValueId along(Host *h, uint16_t op, ValueId x, Dtype dtype, const Cut *cut) {
+	int64_t axes[MESH_AXES_MAX];
+	KArg arg = karg_value(x);
+	for (uint32_t i = 0; i < cut->count; i++)
+		axes[i] = cut->axis[i];
+	return host_op(h, op, dtype, 0, NULL, op != K_AXES_INDEX, &arg, cut->count, axes);
+}
+
+/* Where a device's part begins: scalars that no caller gives. */
+static void build_offsets(Host *h) {
+	const Sharding *s = h->m->sharding;
+	for (uint32_t i = 0; s && i < s->offsets.count; i++) {
+		const Offset *o = &s->offsets.at[i];
+		KArg args[2] = {karg_value(along(h, K_AXES_INDEX, NONE, DTYPE_I32, &o->cut)), karg_integer(o->part)};
+		h->scalar[o->scalar] = host_op(h, OP_MUL, DTYPE_I32, 0, NULL, 2, args, 0, NULL);
+	}
+}
+
+/* The mesh, if devices do not run alone. */
+static void build_axes(Host *h, KProgram *out) {
+	const Sharding *s = h->m->sharding;
+	for (uint32_t i = 0; s && s->merges.count + s->offsets.count && i < s->mesh.count; i++) {
+		KAxis axis = {s->mesh.axis[i].name, s->mesh.axis[i].devices};
+		vec_push(h->a, &out->axes, axis);
+	}
+}
+
+static bool is_offset(const Module *m, ScalarId scalar) {
+	bool any = false;
+	for (uint32_t i = 0; m->sharding && i < m->sharding->offsets.count; i++)
+		any = any || m->sharding->offsets.at[i].scalar == scalar;
+	return any;
+}
+
+static ValueId of_two(Host *h, uint16_t op, ValueId x, KArg y) {
+	KArg args[2] = {karg_value(x), y};
+	Dtype dtype = op == OP_EQ ? DTYPE_BOOL : dtype_of(h, x);
+	return host_op(h, op, dtype, 0, NULL, 2, args, 0, NULL);
+}
+
+static ValueId zero_where(Host *h, ValueId x, double is, ValueId else_) {
+	KArg choice[3] = {karg_value(of_two(h, OP_EQ, x, karg_real(is))), karg_real(0), karg_value(else_)};
+	return host_op(h, OP_WHERE, dtype_of(h, else_), 0, NULL, 3, choice, 0, NULL);
+}
+
+/* What turns units of exp(-m) of this device's maximum into those of all devices'. Nothing was there where it is -inf.
+ */
+static ValueId decay(Host *h, const Merge *merge, ValueId own) {
+	ValueId all = h->tensor[merge->by];
+	KArg drop = karg_value(of_two(h, OP_SUB, own, karg_value(all)));
+	ValueId x = host_op(h, merge->exp, dtype_of(h, own), 0, NULL, 1, &drop, 0, NULL);
+	x = zero_where(h, own, -(double)INFINITY, x);
+	kernel_value_at(h->k, x)->name = "decay";
+	return x;
+}
+
+/* Whatever was computed of nothing is not taken, as it may be NaN. */
+static ValueId rescaled(Host *h, const Merge *merge, ValueId x, ValueId by) {
+	const KValue *from = kernel_value_at(h->k, by);
+	uint32_t rank = h->m->tensors.at[merge->tensor].rank;
+	int64_t shape[DIM_MAX];
+	for (uint32_t d = 0; d < rank; d++)
+		shape[d] = merge->row[d] >= 0 ? from->shape[merge->row[d]] : 1;
+	if (rank != from->rank)
+		by = with_shape(h, K_RESHAPE, by, rank, shape);
+	return zero_where(h, by, 0, of_two(h, OP_MUL, x, karg_value(by)));
+}
+
+/* What the steps of a ring leave has names: the rest of the wrapper is a function of it. */
+static void end_step(Host *h, uint32_t root, KProgram *out) {
+	const Sharding *s = h->m->sharding;
+	if (!s || s->ring.root != root)
+		return;
+	for (uint32_t i = 0; i < s->merges.count; i++) {
+		const Merge *merge = &s->merges.at[i];
+		if (!merge->steps)
+			continue;
+		ValueId x = tensor_value(h, merge->tensor);
+		kernel_value_at(h->k, x)->name = arena_printf(h->a, "%s_step", merge->name);
+		h->tensor[merge->tensor] = x;
+		h->as[merge->tensor] = NULL;
+		vec_push(h->a, &out->step_values, x);
+	}
+	out->step_end = h->k->stmts.count - 1;
+}
+
+/* What the kernel of a root left on each device, as it is on all. */
+static void build_merges(Host *h, uint32_t root) {
+	static const uint16_t ops[] = {K_ALL_SUM, K_ALL_MAX, K_ALL_MIN, K_ALL_SUM};
+	const Sharding *s = h->m->sharding;
+	ValueId *own = arena_array(h->a, (size_t)h->m->tensors.count + 1, sizeof *own);
+	ValueId *by = arena_array(h->a, (size_t)h->m->tensors.count + 1, sizeof *by);
+	memset(by, -1, h->m->tensors.count * sizeof *by);
+	for (uint32_t i = 0; s && i < s->merges.count; i++) {
+		const Merge *merge = &s->merges.at[i];
+		if (merge->root != root || merge->cut.count == 0)
+			continue;
+		ValueId x = own[merge->tensor] = tensor_value(h, merge->tensor);
+		if (merge->kind == MERGE_SCALED) {
+			if (by[merge->by] == NONE)
+				by[merge->by] = decay(h, merge, own[merge->by]);
+			x = rescaled(h, merge, x, by[merge->by]);
+		}
+		x = along(h, ops[merge->kind], x, dtype_of(h, x), &merge->cut);
+		kernel_value_at(h->k, x)->name = merge->name;
+		h->tensor[merge->tensor] = x;
+		h->as[merge->tensor] = NULL;
+	}
+}
+
 /* ---- what comes in, what goes out ------------------------------------------------------------------------------- */
 
 static void add_array(Host *h, KProgram *out, bool input, const char *name, Dtype dtype, uint32_t rank,
@@ -290,7 +405,7 @@ static void build_parameters(Host *h, KProgram *out) {
 	}
 	for (ScalarId s = 0; s < h->m->scalars.count; s++) {
 		const Scalar *scalar = &h->m->scalars.at[s];
-		if (scalar->has_value)
+		if (scalar->has_value || is_offset(h->m, s))
 			continue;
 		h->scalar[s] = kernel_value(h->k, KTYPE_SCALAR, scalar->dtype, 0, NULL, scalar->name);
 		add_array(h, out, true, scalar->name, scalar->dtype, 0, NULL, true);
@@ -375,14 +490,19 @@ void build_host(const Program *g, KProgram *out) {
 	out->config = config_text(&h);
 	out->sizes = sizes_text(&h);
 	out->sharding = m->sharding;
+	build_axes(&h, out);
 	out->vmem_bytes = g->vmem_bytes;
 	out->flops = g->flops;
 	out->hbm_bytes = g->hbm_bytes;
 	build_parameters(&h, out);
 	build_outputs(&h, out);
 	build_derived(&h);
-	for (uint32_t k = 0; k < g->kernels.count; k++)
+	build_offsets(&h);
+	for (uint32_t k = 0; k < g->kernels.count; k++) {
 		build_launch(&h, g->kernels.at[k], k);
+		end_step(&h, k, out);
+		build_merges(&h, k);
+	}
 	KArg *args = arena_array(h.a, m->returns.count + 1, sizeof *args);
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		args[r] = returned(&h, r);

@@ -430,6 +430,12 @@ typedef struct KPart {
 } KPart;
 typedef VEC(KPart) KParts;
 
+/* An axis of a mesh. */
+typedef struct KAxis {
+	const char *name;
+	int64_t devices;
+} KAxis;
+
 /* What a document becomes. */
 typedef struct KProgram {
 	Arena *arena;
@@ -444,6 +450,9 @@ typedef struct KProgram {
 	double flops, hbm_bytes;
 	KParts vmem;                     /* bytes by owner, of the kernel that takes most; none: nobody knows */
 	KParts estimate;                 /* cycles, seconds, and cycles by part, of all kernels; none: nobody knows */
+	VEC(KAxis) axes;                 /* of the mesh on which the wrapper runs, which names them by their numbers */
+	VEC(ValueId) step_values;        /* what a step of its ring leaves; none: all that it returns */
+	StmtId step_end;                 /* the wrapper's last statement of such a step */
 	const struct Sharding *sharding; /* it is one device's part of a mesh; NULL */
 	const Source *source;            /* that it was read from; NULL */
 	bool named_scopes;               /* in Python the statements of each source line stand in a scope of its name */

@@ -296,13 +296,17 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_CUMPROD:
 	case K_FOLD_SUM:
 	case K_FOLD_MAX:
-	case K_FOLD_MIN: return first(in);
+	case K_FOLD_MIN:
+	case K_ALL_SUM:
+	case K_ALL_MAX:
+	case K_ALL_MIN: return first(in);
 	case K_LET:
 	case K_CONVERT: return x ? first(in) : (*in->rank = 0, true);
 	case K_SCALAR:
 	case K_INT:
 	case K_PROGRAM_ID:
 	case K_DEVICE_ID:
+	case K_AXES_INDEX:
 	case K_CORE_ID:
 	case K_SUBCORE_ID: *in->rank = 0; return true;
 	case K_ZEROS:
@@ -383,11 +387,11 @@ static bool shape_of(KInfer *in, uint16_t op) {
 static void dtype_of(KInfer *in, uint16_t op) {
 	const KValue *x = value_at(in, 0);
 	if (op == K_IOTA || op == K_INT || op == K_PROGRAM_ID || op == K_DEVICE_ID || op == K_CORE_ID ||
-	    op == K_SUBCORE_ID || op == K_SORT)
+	    op == K_SUBCORE_ID || op == K_AXES_INDEX || op == K_SORT)
 		*in->dtype = DTYPE_I32;
 	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_WITHIN || op == K_STRIDED ||
 	             (op >= K_RESHAPE && op <= K_TO_COLUMN) || (op >= K_MAX && op <= K_MIN) ||
-	             (op >= K_FOLD_SUM && op <= K_FOLD_MIN);
+	             (op >= K_FOLD_SUM && op <= K_FOLD_MIN) || (op >= K_ALL_SUM && op <= K_ALL_MIN);
 	if (keeps && x)
 		*in->dtype = x->dtype;
 }

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 typedef struct Head {
-	bool config, sizes, cost, vmem, estimate, host;
+	bool config, sizes, axes, cost, vmem, estimate, host;
 } Head;
 
 /* ---- signatures ------------------------------------------------------------------------------------------------- */
@@ -334,6 +334,13 @@ static void read_head_line(KReader *r, Head *head) {
 		r->p->config = read_members(r, "the configuration is");
 	} else if (kread_is(r, "sizes") && once(r, &head->sizes)) {
 		r->p->sizes = read_members(r, "the sizes are");
+	} else if (kread_is(r, "axes") && once(r, &head->axes)) {
+		kread_token(r);
+		while (!r->failed && r->token.kind != TOKEN_END) {
+			KAxis axis = {.name = kread_word(r, "the name of an axis")};
+			axis.devices = kread_number(r, "its devices", 1, INT32_MAX);
+			vec_push(r->a, &r->p->axes, axis);
+		}
 	} else if (kread_is(r, "cost") && once(r, &head->cost)) {
 		kread_token(r);
 		read_cost(r);
@@ -356,7 +363,7 @@ static void read_head_line(KReader *r, Head *head) {
 	} else if (kread_accept(r, "kernel")) {
 		read_kernel(r);
 	} else {
-		kread_expected(r, "input, output, config, sizes, cost, vmem, estimate, kernel or host");
+		kread_expected(r, "input, output, config, sizes, axes, cost, vmem, estimate, kernel or host");
 	}
 	kread_end_of_line(r);
 }

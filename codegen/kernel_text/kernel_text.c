@@ -735,6 +735,13 @@ static void put_program(KTextOut *t) {
 		put_members(t, "config", p->config);
 	if (p->sizes && *p->sizes)
 		put_members(t, "sizes", p->sizes);
+	for (uint32_t i = 0; i < p->axes.count; i++) {
+		text_put(t->out, i ? " " : "axes ");
+		ktext_name(t, p->axes.at[i].name);
+		text_printf(t->out, " %lld", (long long)p->axes.at[i].devices);
+	}
+	if (p->axes.count)
+		line_end(t);
 	if (p->vmem_bytes != 0 || p->flops != 0 || p->hbm_bytes != 0) {
 		text_printf(t->out, "cost vmem_bytes %lld", (long long)p->vmem_bytes);
 		put_cost(t, "flops", p->flops);

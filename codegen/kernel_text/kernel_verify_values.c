@@ -246,6 +246,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_DEVICE_ID, 0, 0},
 	                               {K_CORE_ID, 0, 0},
 	                               {K_SUBCORE_ID, 0, 0},
+	                               {K_AXES_INDEX, 0, 0},
 	                               {K_INT, 1, 1}};
 	*least = *most = 1;
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -395,6 +396,13 @@ static bool place_fits(Verifier *v, const KStmt *s) {
 	if ((s->op == K_CORE_ID || s->op == K_SUBCORE_ID) && !v->k->sparse_cores)
 		return kverify_error(v, "kernel-signature", "say `sparse_core CORES SUBCORES` in the signature",
 		                     "the kernel runs on no SparseCore");
+	bool between = s->op >= K_ALL_SUM && s->op <= K_AXES_INDEX; /* devices */
+	for (uint32_t i = 0; between && i < s->int_count; i++)
+		if (s->ints[i] < 0 || s->ints[i] >= v->p->axes.count)
+			return kverify_error(v, "kernel-bounds", "`axes NAME ...` before the kernels names them",
+			                     "the program has no axis %lld", (long long)s->ints[i]);
+	if (between && (!v->host || s->int_count == 0))
+		return kverify_error(v, "kernel-structure", NULL, "the host alone goes along axes, one or more");
 	return true;
 }
 

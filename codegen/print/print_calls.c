@@ -257,10 +257,22 @@ static void print_host_return(Printer *pr, StmtId s) {
 	py_line(&pr->w, fits || count == 1 ? "return %s" : "return (%s,)", count ? values.at : "()");
 }
 
-void print_host(Printer *pr, Kernel *const *kernels) {
-	for (StmtId s = region_first(pr->k, pr->k->body); s != NONE; s = kernel_stmt(pr->k, s)->next)
+/* What has a variable; all else stands where it is used. */
+static void print_host_value(Printer *pr, StmtId s) {
+	Text *out = py_open(&pr->w);
+	text_printf(out, "%s = ", pr->k->values.at[kernel_stmt(pr->k, s)->result].var);
+	put_expr(pr, out, s);
+	py_close(&pr->w);
+}
+
+void print_host(Printer *pr, Kernel *const *kernels, StmtId first, StmtId last) {
+	for (StmtId s = first, next; s != NONE; s = next) {
+		next = s == last ? NONE : kernel_stmt(pr->k, s)->next;
 		if (kernel_stmt(pr->k, s)->op == K_LAUNCH)
 			print_launch(pr, s, kernels[kernel_stmt(pr->k, s)->ints[0]]);
 		else if (kernel_stmt(pr->k, s)->op == K_RETURN)
 			print_host_return(pr, s);
+		else if (pr->k->values.at[kernel_stmt(pr->k, s)->result].var)
+			print_host_value(pr, s);
+	}
 }

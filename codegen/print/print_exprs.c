@@ -442,6 +442,21 @@ static void put_signal(Printer *pr, Text *out, StmtId s) {
 	text_put(out, ")");
 }
 
+/* jax.lax.psum(x, ("data", "model")) */
+static void put_between_devices(Printer *pr, Text *out, StmtId s) {
+	static const char *const functions[] = {"psum", "pmax", "pmin", "axis_index"};
+	const KStmt *stmt = kernel_stmt(pr->k, s);
+	text_printf(out, "jax.lax.%s(", functions[stmt->op - K_ALL_SUM]);
+	for (uint32_t i = 0; i < stmt->arg_count; i++) {
+		put_arg_of(pr, out, s, i);
+		text_put(out, ", ");
+	}
+	text_put(out, stmt->int_count > 1 ? "(" : "");
+	for (uint32_t i = 0; i < stmt->int_count; i++)
+		text_printf(out, i ? ", \"%s\"" : "\"%s\"", pr->program->axes.at[stmt->ints[i]].name);
+	text_put(out, stmt->int_count > 1 ? "))" : ")");
+}
+
 /* A call, a subscript, ...: all bind as tightly as can be. */
 static void put_own(Printer *pr, Text *out, StmtId s) {
 	switch (kernel_stmt(pr->k, s)->op) {
@@ -462,6 +477,10 @@ static void put_own(Printer *pr, Text *out, StmtId s) {
 	case K_CALL: put_call(pr, out, s); break;
 	case K_REMOTE_COPY: put_remote(pr, out, s); break;
 	case K_SIGNAL: put_signal(pr, out, s); break;
+	case K_ALL_SUM:
+	case K_ALL_MAX:
+	case K_ALL_MIN:
+	case K_AXES_INDEX: put_between_devices(pr, out, s); break;
 	case K_DEVICE_ID: text_printf(out, "jax.lax.axis_index(\"%s\")", pr->k->mesh_axis); break;
 	default: text_put(out, "None"); break;
 	}

@@ -431,21 +431,26 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    rows = jnp.broadcast_to(x, (*x.shape[:-2], 128, x.shape[-1]))\n"
 	 "    return jnp.swapaxes(rows, -1, -2)[..., :1]\n"},
 	{"_ring_parts", NULL,
-	 "def _ring_parts(axis, size, arrays, of_part):\n"
-	 "    \"\"\"Whose part, and of_part of it, for all devices of an axis: one's own first.\n"
+	 "def _ring_parts(axis, size, arrays, of_part, add, whole):\n"
+	 "    \"\"\"whole, with what of_part gives of the part of each device of an axis, added by add.\n"
 	 "\n"
 	 "    Parts come round from both sides, the next while of_part is at those that are here.\n"
 	 "    \"\"\"\n"
 	 "    here = jax.lax.axis_index(axis)\n"
-	 "    ways = {0: arrays}\n"
+	 "    ways, left = {0: arrays}, []\n"
 	 "    for hop in range(size // 2 + 1):\n"
 	 "        parts, come = [(here - way * hop) % size for way in ways], {}\n"
 	 "        for way in (1, -1)[: (2 * hop + 1 < size) + (2 * hop + 2 < size)]:\n"
 	 "            to = [(i, (i + way) % size) for i in range(size)]\n"
 	 "            come[way] = [jax.lax.ppermute(x, axis, to) for x in ways.get(way, arrays)]\n"
 	 "        outputs = [of_part(part, x) for part, x in zip(parts, ways.values())]\n"
-	 "        ways, outputs = jax.lax.optimization_barrier((come, outputs))\n"
-	 "        yield from zip(parts, outputs)\n"},
+	 "        for part, x in left:\n"
+	 "            whole = add(whole, part, x)\n"
+	 "        ways, outputs, whole = jax.lax.optimization_barrier((come, outputs, whole))\n"
+	 "        left = list(zip(parts, outputs))\n"
+	 "    for part, x in left:\n"
+	 "        whole = add(whole, part, x)\n"
+	 "    return whole\n"},
 	{"_ring_sum", NULL,
 	 "def _ring_sum(axis, size, of_part):\n"
 	 "    \"\"\"The sum over all devices of an axis of what of_part(i) gives on them, on device i.\n"
@@ -467,6 +472,16 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    for x in come.values():\n"
 	 "        total = jax.tree.map(jnp.add, total, x)\n"
 	 "    return total\n"},
+	{"_add_scaled", NULL,
+	 "def _add_scaled(x, y, x_most, y_most, exp, shape):\n"
+	 "    \"\"\"x + y, sums in units of exp(-most), in those of the greater; most has this shape beside x.\"\"\"\n"
+	 "    most = jnp.maximum(x_most, y_most)\n"
+	 "\n"
+	 "    def scaled(x, by):\n"
+	 "        by = jnp.where(by == -jnp.inf, 0.0, exp(by - most)).reshape(shape)\n"
+	 "        return jnp.where(by == 0.0, 0.0, x * by)\n"
+	 "\n"
+	 "    return scaled(x, x_most) + scaled(y, y_most)\n"},
 };
 /* clang-format on */
 

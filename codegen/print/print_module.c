@@ -246,13 +246,38 @@ static const char *argument_list(Printer *pr) {
 	return out.at ? out.at : "";
 }
 
-static void print_jitted(Printer *pr, const KProgram *p) {
+static void open_jitted(Printer *pr, const char *name, const char *first) {
 	blank_lines(pr);
 	pr->w.indent = 0;
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
-	py_line(&pr->w, "def _%s_jit(%sinterpret):", p->name, argument_list(pr));
+	py_line(&pr->w, "def _%s_%s(%s%sinterpret):", pr->program->name, name, first, argument_list(pr));
 	pr->w.indent = 1;
-	print_host(pr, p->kernels.at);
+}
+
+/* What a step of a ring does, and what is left to do of what all of them gave. */
+static void print_steps(Printer *pr, const KProgram *p) {
+	Text left;
+	text_init(&left, pr->a);
+	uint32_t count = p->step_values.count;
+	for (uint32_t i = 0; i < count; i++)
+		text_printf(&left, "%s, ", p->host->values.at[p->step_values.at[i]].var);
+	open_jitted(pr, "step", "");
+	print_host(pr, p->kernels.at, region_first(pr->k, pr->k->body), p->step_end);
+	py_line(&pr->w, count == 1 ? "return (%.*s,)" : "return %.*s", (int)left.length - 2, left.at);
+	open_jitted(pr, "end", left.at);
+	print_host(pr, p->kernels.at, kernel_stmt(pr->k, p->step_end)->next, NONE);
+	open_jitted(pr, "jit", "");
+	py_line(&pr->w, "left = _%s_step(%sinterpret)", p->name, argument_list(pr));
+	py_line(&pr->w, "return _%s_end(*left, %sinterpret)", p->name, argument_list(pr));
+}
+
+static void print_jitted(Printer *pr, const KProgram *p) {
+	if (p->step_values.count) {
+		print_steps(pr, p);
+		return;
+	}
+	open_jitted(pr, "jit", "");
+	print_host(pr, p->kernels.at, region_first(pr->k, pr->k->body), NONE);
 }
 
 static const char *signature(Printer *pr) {
@@ -264,14 +289,19 @@ static const char *signature(Printer *pr) {
 	return out.at ? out.at : "nothing";
 }
 
+static void print_axis_check(Printer *pr, const char *axis, int64_t devices) {
+	py_line(&pr->w, "if jax.lax.axis_size(\"%s\") != %lld:", axis, (long long)devices);
+	pr->w.indent = 2;
+	py_line(&pr->w, "raise TypeError(\"the axis %s must have %lld devices\")", axis, (long long)devices);
+	pr->w.indent = 1;
+}
+
 static void print_mesh_check(Printer *pr) {
 	const Kernel *k = meshed(pr->program);
-	if (!k)
-		return;
-	py_line(&pr->w, "if jax.lax.axis_size(\"%s\") != %lld:", k->mesh_axis, (long long)k->devices);
-	pr->w.indent = 2;
-	py_line(&pr->w, "raise TypeError(\"the axis %s must have %lld devices\")", k->mesh_axis, (long long)k->devices);
-	pr->w.indent = 1;
+	if (k)
+		print_axis_check(pr, k->mesh_axis, k->devices);
+	for (uint32_t i = 0; i < pr->program->axes.count; i++)
+		print_axis_check(pr, pr->program->axes.at[i].name, pr->program->axes.at[i].devices);
 }
 
 static void print_public(Printer *pr, bool paired, const JaxRange *range) {
@@ -288,6 +318,9 @@ static void print_public(Printer *pr, bool paired, const JaxRange *range) {
 		            "    one device's parts.\n\n",
 		            meshed(p)->mesh_axis, (long long)meshed(p)->devices);
 	}
+	if (p->axes.count)
+		text_put(pr->w.out, "    Call it in a jax.shard_map over the axes below: it takes and gives one "
+		                    "device's parts.\n\n");
 	text_printf(pr->w.out, "    interpret: %s.\n    \"\"\"\n",
 	            on_sparse_core(p) ? "False, as jax simulates no SparseCores"
 	                              : "run on a CPU: True, or pltpu.InterpretParams");

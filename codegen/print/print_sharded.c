@@ -56,9 +56,7 @@ static void put_ring_info(Text *out, const Sharding *s) {
 	put_shapes(out, "inputs", s->inputs.at, s->inputs.count);
 	text_put(out, ", ");
 	put_shapes(out, "outputs", s->outputs.at, s->outputs.count);
-	text_put(out, "}");
-	if (s->ring.inside)
-		text_put(out, ", \"ring\": \"kernel\"");
+	text_put(out, s->ring.inside ? "}, \"ring\": \"kernel\"" : "}");
 }
 
 void print_sharding_info(const Sharding *s, Text *out) {
@@ -105,9 +103,6 @@ static const char *output_specs(Printer *pr, const Sharding *s) {
 
 /* ---- one device's function --------------------------------------------------------------------------------------- */
 
-/* The wrapper calls the kernel several times. */
-static bool ring_steps(const Sharding *s) { return s->ring.kind != RING_NONE && !s->ring.plain && !s->ring.inside; }
-
 /* What a step takes of an input, where `part` says of whose part it is. */
 static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t i, uint32_t *moved) {
 	static const Parted number = {.part_dim = NONE};
@@ -123,53 +118,18 @@ static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t 
 	}
 }
 
-/* The kernel's call, of all that the device has or of what a step takes. */
-static const char *call_text(Printer *pr, const Sharding *s) {
+/* The inputs, each with a comma behind it. */
+static const char *inputs_text(Printer *pr, const Sharding *s) {
 	const KProgram *p = pr->program;
 	uint32_t moved = 0;
-	if (!ring_steps(s))
-		return arena_printf(pr->a, "%s(*arrays, interpret=interpret)", p->name);
 	Text out;
 	text_init(&out, pr->a);
-	text_printf(&out, "%s(", p->name);
+	text_put(&out, "");
 	for (uint32_t i = 0; i < p->inputs.count; i++) {
 		put_input(&out, p, s, i, &moved);
 		text_put(&out, ", ");
 	}
-	text_put(&out, "interpret=interpret)");
 	return out.at;
-}
-
-/* Output i of a call that gives one or a tuple. */
-static const char *output_text(Printer *pr, const Sharding *s, uint32_t i) {
-	return s->outputs.count == 1 ? "outputs" : arena_printf(pr->a, "outputs[%u]", i);
-}
-
-/* Each output as it is when all devices have added what they have. */
-static void print_returned(Printer *pr, const Sharding *s) {
-	Text all;
-	text_init(&all, pr->a);
-	for (uint32_t i = 0; i < s->outputs.count; i++) {
-		const Parted *p = &s->outputs.at[i];
-		const char *value = s->ring.kind == RING_GATHER && ring_steps(s) ? arena_printf(pr->a, "whole_%u", i)
-		                                                                 : output_text(pr, s, i);
-		if (p->moves && s->ring.plain)
-			value = arena_printf(pr->a,
-			                     "jax.lax.psum_scatter(%s, \"%s\", scatter_dimension=%u, tiled=True)",
-			                     value, s->mesh.axis[s->ring.axis].name, p->part_dim);
-		text_put(&all, i ? ", " : "");
-		text_put(&all, p->sum.count ? "jax.lax.psum(" : "");
-		text_put(&all, value);
-		if (p->sum.count) {
-			text_put(&all, ", ");
-			put_cut(&all, &s->mesh, &p->sum);
-			text_put(&all, ")");
-		}
-		bool moved = p->moves && s->ring.kind == RING_SCATTER && !s->ring.inside;
-		if (p->sum.count || p->part_sum || moved)
-			text_printf(&all, ".astype(%s)", dtype_jnp(p->dtype));
-	}
-	py_line(&pr->w, "return %s", all.at);
 }
 
 /* The ring's axis and its devices, as its helpers take them. */
@@ -178,76 +138,167 @@ static const char *ring_text(Printer *pr, const Sharding *s) {
 	return arena_printf(pr->a, "\"%s\", %lld", axis->name, (long long)axis->devices);
 }
 
-/* Places for what steps give parts of, and 0 for what they add to. */
-static void print_places(Printer *pr, const Sharding *s) {
-	for (uint32_t i = 0; i < s->outputs.count; i++) {
-		const KArray *x = &pr->program->outputs.at[i];
-		uint32_t dim = s->outputs.at[i].part_dim;
-		if (dim == NONE) {
-			py_line(&pr->w, "whole_%u = 0", i);
-			continue;
-		}
-		int64_t *shape = arena_copy(pr->a, x->shape, x->rank, sizeof *shape);
-		shape[dim] *= s->mesh.axis[s->ring.axis].devices;
-		Text out;
-		text_init(&out, pr->a);
-		put_shape(&out, x->rank, shape);
-		py_line(&pr->w, "whole_%u = jnp.zeros(%s, %s)", i, out.at, dtype_jnp(x->dtype));
-	}
-}
-
 /* The function of one step, of a part and, where they travel, of the arrays that are there. */
 static void print_of_part(Printer *pr, const Sharding *s, const char *parameters) {
+	const char *name = pr->program->name, *inputs = inputs_text(pr, s);
 	py_def(&pr->w);
 	py_line(&pr->w, "def of_part(%s):", parameters);
 	pr->w.indent++;
-	py_line(&pr->w, "return %s", call_text(pr, s));
+	if (s->ring.root == NONE)
+		py_line(&pr->w, "return %s(%sinterpret=interpret)", name, inputs);
+	else
+		py_line(&pr->w, "return _%s_step(%s_simulator(interpret))", name, inputs);
+	pr->w.indent--;
+	py_blank(&pr->w);
+}
+
+/* ---- inputs travel ---- */
+
+/* Each step's outputs are written in their places. */
+static void print_placed(Printer *pr, const Sharding *s) {
+	Text places, put;
+	text_init(&places, pr->a);
+	text_init(&put, pr->a);
+	for (uint32_t i = 0; i < s->outputs.count; i++) {
+		const KArray *x = &pr->program->outputs.at[i];
+		uint32_t dim = s->outputs.at[i].part_dim;
+		int64_t *shape = arena_copy(pr->a, x->shape, x->rank, sizeof *shape);
+		shape[dim] *= s->mesh.axis[s->ring.axis].devices;
+		text_put(&places, "jnp.zeros(");
+		put_shape(&places, x->rank, shape);
+		text_printf(&places, ", %s),", dtype_jnp(x->dtype));
+		const char *now = s->outputs.count == 1 ? "outputs" : arena_printf(pr->a, "outputs[%u]", i);
+		text_printf(&put, "jax.lax.dynamic_update_slice_in_dim(whole[%u], %s, part * %lld, %u),", i, now,
+		            (long long)x->shape[dim], dim);
+	}
+	py_line(&pr->w, "def add(whole, part, outputs):");
+	pr->w.indent++;
+	py_line(&pr->w, "return (%s)", put.at);
+	pr->w.indent--;
+	py_blank(&pr->w);
+	py_line(&pr->w, "whole = (%s)", places.at);
+}
+
+/* Which of the merges of steps is that of the tensor. */
+static uint32_t merge_of(const Sharding *s, TensorId t) {
+	uint32_t number = 0;
+	for (uint32_t i = 0; i < s->merges.count && s->merges.at[i].tensor != t; i++)
+		number += s->merges.at[i].steps;
+	return number;
+}
+
+/* x[i] and y[i] in one. */
+static void put_merged(Printer *pr, Text *out, const Sharding *s, const Merge *merge, uint32_t i) {
+	static const char *const forms[] = {"x[%u] + y[%u],", "jnp.maximum(x[%u], y[%u]),",
+	                                    "jnp.minimum(x[%u], y[%u]),"};
+	const Kernel *host = pr->program->host;
+	if (merge->kind != MERGE_SCALED) {
+		text_printf(out, forms[merge->kind], i, i);
+		return;
+	}
+	uint32_t by = merge_of(s, merge->by);
+	const KValue *most = &host->values.at[pr->program->step_values.at[by]];
+	uint32_t rank = host->values.at[pr->program->step_values.at[i]].rank;
+	int64_t shape[KDIM_MAX];
+	for (uint32_t d = 0; d < rank; d++)
+		shape[d] = merge->row[d] >= 0 ? most->shape[merge->row[d]] : 1;
+	text_printf(out, "%s(x[%u], y[%u], x[%u], y[%u], jnp.%s, ", helper_named(pr, "_add_scaled"), i, i, by, by,
+	            merge->exp == OP_EXP2 ? "exp2" : "exp");
+	put_shape(out, rank, shape);
+	text_put(out, "),");
+}
+
+/* What the steps leave is merged, step by step. */
+static void print_merged(Printer *pr, const Sharding *s) {
+	Text all;
+	text_init(&all, pr->a);
+	uint32_t number = 0;
+	for (uint32_t i = 0; i < s->merges.count; i++)
+		if (s->merges.at[i].steps)
+			put_merged(pr, &all, s, &s->merges.at[i], number++);
+	py_line(&pr->w, "def add(x, part, y):");
+	pr->w.indent++;
+	py_line(&pr->w, "if x is None:");
+	pr->w.indent++;
+	py_line(&pr->w, "return y");
+	pr->w.indent--;
+	py_line(&pr->w, "return (%s)", all.at);
 	pr->w.indent--;
 	py_blank(&pr->w);
 }
 
 static void print_gather(Printer *pr, const Sharding *s) {
-	Text moved;
+	Text moved, own;
 	text_init(&moved, pr->a);
+	text_init(&own, pr->a);
 	for (uint32_t i = 0; i < s->inputs.count; i++)
 		if (s->inputs.at[i].moves)
 			text_printf(&moved, moved.length ? ", arrays[%u]" : "arrays[%u]", i);
 	print_of_part(pr, s, "part, moved");
-	print_places(pr, s);
-	py_line(&pr->w, "for part, outputs in %s(%s, [%s], of_part):", helper_named(pr, "_ring_parts"),
-	        ring_text(pr, s), moved.at);
-	pr->w.indent++;
-	for (uint32_t i = 0; i < s->outputs.count; i++) {
-		uint32_t dim = s->outputs.at[i].part_dim;
-		if (dim == NONE)
-			py_line(&pr->w, "whole_%u += %s", i, output_text(pr, s, i));
-		else
-			py_line(&pr->w, "whole_%u = jax.lax.dynamic_update_slice_in_dim(whole_%u, %s, part * %lld, %u)",
-			        i, i, output_text(pr, s, i), (long long)pr->program->outputs.at[i].shape[dim], dim);
+	if (s->ring.root == NONE)
+		print_placed(pr, s);
+	else
+		print_merged(pr, s);
+	py_line(&pr->w, "whole = %s(%s, [%s], of_part, add, %s)", helper_named(pr, "_ring_parts"), ring_text(pr, s),
+	        moved.at, s->ring.root == NONE ? "whole" : "None");
+	if (s->ring.root == NONE) {
+		py_line(&pr->w, s->outputs.count == 1 ? "return whole[0]" : "return whole");
+		return;
 	}
-	pr->w.indent--;
+	/* What is behind reads nothing that has parts. */
+	for (uint32_t i = 0; i < pr->program->inputs.count; i++)
+		text_printf(&own, "arrays[%u], ", i);
+	py_line(&pr->w, "return _%s_end(*whole, %s_simulator(interpret))", pr->program->name, own.at);
 }
 
+/* ---- sums travel ---- */
+
 static void print_scatter(Printer *pr, const Sharding *s) {
-	print_of_part(pr, s, "part");
-	py_line(&pr->w, "outputs = %s(%s, of_part)", helper_named(pr, "_ring_sum"), ring_text(pr, s));
+	const char *axis = s->mesh.axis[s->ring.axis].name;
+	if (!s->ring.plain) {
+		print_of_part(pr, s, "part");
+		py_line(&pr->w, "outputs = %s(%s, of_part)", helper_named(pr, "_ring_sum"), ring_text(pr, s));
+		py_line(&pr->w, "part = jax.lax.axis_index(\"%s\")", axis);
+		py_line(&pr->w, "return _%s_end(*outputs, %s_simulator(interpret))", pr->program->name,
+		        inputs_text(pr, s));
+		return;
+	}
+	/* All that is returned is a sum, scattered along its first dim that can be. */
+	py_line(&pr->w, "outputs = _%s_step(*arrays, _simulator(interpret))", pr->program->name);
+	Text all;
+	text_init(&all, pr->a);
+	for (uint32_t i = 0; i < s->merges.count; i++)
+		for (uint32_t r = 0; r < s->outputs.count; r++)
+			if (s->merges.at[i].steps && s->outputs.at[r].tensor == s->merges.at[i].tensor)
+				text_printf(&all,
+				            "jax.lax.psum_scatter(outputs[%u], \"%s\", scatter_dimension=%u, "
+				            "tiled=True),",
+				            merge_of(s, s->merges.at[i].tensor), axis, s->outputs.at[r].part_dim);
+	py_line(&pr->w, "outputs = (%s)", all.at);
+	py_line(&pr->w, "return _%s_end(*outputs, *arrays, _simulator(interpret))", pr->program->name);
+}
+
+/* A device's parts of the inputs are what they must be: the kernel's own checks are of one step's. */
+static void print_checks(Printer *pr, const Sharding *s) {
+	for (uint32_t i = 0; i < s->inputs.count; i++) {
+		const Parted *p = &s->inputs.at[i];
+		const KArray *x = &pr->program->inputs.at[i];
+		Text shape;
+		text_init(&shape, pr->a);
+		text_put(&shape, "");
+		for (uint32_t d = 0; d < p->rank; d++)
+			text_printf(&shape, d ? ", %lld" : "%lld",
+			            (long long)(p->size[d] / cut_parts(&s->mesh, &p->dim[d])));
+		py_line(&pr->w, "_check(\"%s\", arrays[%u], \"%s[%s]\")", x->name, i, dtype_name(x->dtype), shape.at);
+	}
 }
 
 static void print_of_one_device(Printer *pr, const Sharding *s) {
-	bool sums = false;
-	for (uint32_t i = 0; i < s->outputs.count; i++)
-		sums = sums || s->outputs.at[i].sum.count;
-	if ((s->ring.kind == RING_NONE || s->ring.inside) && !sums) {
-		py_line(&pr->w, "return %s", call_text(pr, s));
-		return;
-	}
-	if (s->ring.kind == RING_GATHER && ring_steps(s))
+	print_checks(pr, s);
+	if (s->ring.kind == RING_GATHER)
 		print_gather(pr, s);
-	else if (s->ring.kind == RING_SCATTER && ring_steps(s))
-		print_scatter(pr, s);
 	else
-		py_line(&pr->w, "outputs = %s", call_text(pr, s));
-	print_returned(pr, s);
+		print_scatter(pr, s);
 }
 
 void print_sharded(Printer *pr, const Sharding *s) {
@@ -268,22 +319,25 @@ void print_sharded(Printer *pr, const Sharding *s) {
 	py_line(&pr->w, "raise TypeError(f\"the mesh must have an axis {axis} of {devices} devices\")");
 	pr->w.indent = 1;
 	py_blank(&pr->w);
-	py_line(&pr->w, "def of_one_device(*arrays, interpret):");
-	pr->w.indent = 2;
-	print_of_one_device(pr, s);
-	pr->w.indent = 1;
-	py_blank(&pr->w);
+	const char *one = p->name;
+	if (s->ring.kind != RING_NONE && !s->ring.inside) {
+		py_line(&pr->w, "def of_one_device(*arrays, interpret):");
+		pr->w.indent = 2;
+		print_of_one_device(pr, s);
+		pr->w.indent = 1;
+		py_blank(&pr->w);
+		one = "of_one_device";
+	}
 	py_line(&pr->w, "@functools.partial(jax.jit, static_argnames=(\"interpret\",))");
 	py_line(&pr->w, "def whole(*arrays, interpret=False):");
 	pr->w.indent = 2;
 	const char *inputs = specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers);
 	py_statement(&pr->w, arena_printf(pr->a, "specs = %s", inputs));
-	py_statement(
-		&pr->w,
-		arena_printf(pr->a,
-	                     "split = jax.shard_map(functools.partial(of_one_device, interpret=interpret), mesh=mesh, "
-	                     "in_specs=specs, out_specs=%s, check_vma=%s,)",
-	                     output_specs(pr, s), s->ring.inside ? "False" : "True"));
+	py_statement(&pr->w,
+	             arena_printf(pr->a,
+	                          "split = jax.shard_map(functools.partial(%s, interpret=interpret), mesh=mesh, "
+	                          "in_specs=specs, out_specs=%s, check_vma=%s,)",
+	                          one, output_specs(pr, s), s->merges.count || s->ring.inside ? "False" : "True"));
 	py_line(&pr->w, "# A mesh of explicit axes takes only what lies so.");
 	py_line(&pr->w, "places = tuple(jax.sharding.NamedSharding(mesh, spec) for spec in specs)");
 	py_line(&pr->w, "return split(*jax.device_put(arrays, places))");

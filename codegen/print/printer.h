@@ -26,7 +26,7 @@ typedef struct PyExpr {
 	Precedence precedence;
 } PyExpr;
 
-enum { HELPER_COUNT = 55 };
+enum { HELPER_COUNT = 56 };
 
 typedef struct Printer {
 	const KProgram *program;
@@ -80,8 +80,9 @@ void print_region(Printer *pr, RegionId r);
 /* The kernel's function. */
 void print_kernel(Printer *pr);
 
-/* print_calls.c: the body of the wrapper: the call of each kernel, views between them, and what is returned. */
-void print_host(Printer *pr, Kernel *const *kernels);
+/* print_calls.c: of the body of the wrapper, from a statement to another one, or to its end (NONE): the call of each
+ * kernel, views between them, and what is returned. */
+void print_host(Printer *pr, Kernel *const *kernels, StmtId first, StmtId last);
 
 /* print_pair.c: the function that jax differentiates, `_NAME_vjp`, and its rules. */
 void print_rules(Printer *pr, const Pairing *pairing);

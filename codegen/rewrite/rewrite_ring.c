@@ -28,6 +28,22 @@ static uint32_t place_of(const Kernel *k, BufferId b) {
 	return place;
 }
 
+/* The place in the host's return of a value that nothing else reads, perhaps converted to `dtype`; NONE. */
+static uint32_t returned_as(const Kernel *host, ValueId y, Dtype dtype) {
+	StmtId last = region_last(host, host->body);
+	uint32_t *uses = kernel_uses((Kernel *)host);
+	for (uint32_t i = 0; i < kernel_stmt(host, last)->arg_count; i++) {
+		ValueId v = kernel_arg(host, last, i)->value;
+		StmtId def = v == y ? NONE : host->values.at[v].def;
+		bool converted = def != NONE && kernel_stmt(host, def)->op == K_CONVERT &&
+		                 kernel_arg(host, def, 0)->kind == KARG_VALUE && kernel_arg(host, def, 0)->value == y &&
+		                 host->values.at[v].dtype == dtype;
+		if ((v == y || converted) && uses[v] == 1 && uses[y] == 1)
+			return i;
+	}
+	return NONE;
+}
+
 /* The host passes the array as it is given, or returns it as the kernel gives it. */
 static const char *look_at_host(const KProgram *p, const Kernel *k, StmtId launch) {
 	const KRing *ring = k->ring;
@@ -44,12 +60,7 @@ static const char *look_at_host(const KProgram *p, const Kernel *k, StmtId launc
 		               : arena_printf(k->arena, "%s: it is no input as it is given, or is read elsewhere, too",
 		                              name);
 	}
-	ValueId y = kernel_stmt(host, launch)->result + place;
-	StmtId last = region_last(host, host->body);
-	bool returned = false;
-	for (uint32_t i = 0; i < kernel_stmt(host, last)->arg_count; i++)
-		returned = returned || kernel_arg(host, last, i)->value == y;
-	return returned && kernel_uses(p->host)[y] == 1
+	return returned_as(host, kernel_stmt(host, launch)->result + place, ring->out) != NONE
 	               ? NULL
 	               : arena_printf(k->arena, "%s: it is no output as it is given, or is read elsewhere, too", name);
 }
@@ -71,13 +82,14 @@ static void set_host(const KProgram *p, const Kernel *k, StmtId launch, BufferId
 		p->inputs.at[x].shape = b->array;
 	} else {
 		ValueId y = kernel_stmt(host, launch)->result + place;
+		uint32_t at = returned_as(host, y, b->dtype);
+		KArg *returned = kernel_arg(host, region_last(host, host->body), at);
+		if (returned->value != y)
+			kernel_remove(host, host->values.at[returned->value].def);
+		*returned = karg_value(y);
 		set_shape(host, y, b->dtype, b->rank, b->array);
-		StmtId last = region_last(host, host->body);
-		for (uint32_t i = 0; i < kernel_stmt(host, last)->arg_count; i++)
-			if (kernel_arg(host, last, i)->value == y) {
-				p->outputs.at[i].dtype = b->dtype;
-				p->outputs.at[i].shape = b->array;
-			}
+		p->outputs.at[at].dtype = b->dtype;
+		p->outputs.at[at].shape = b->array;
 	}
 	/* results of a statement are made one after the other: all anew */
 	KStmt *s = kernel_stmt(host, launch);

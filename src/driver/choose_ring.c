@@ -52,19 +52,25 @@ static BufferId buffer_at(const Kernel *k, BufferRole role, uint32_t place) {
 	return NONE;
 }
 
-/* The buffer of what travels; NONE: the launch neither takes it as it is given nor gives it as it is returned. */
-static BufferId travelling(const KProgram *p, const Kernel *k, bool scatter, uint32_t which) {
-	StmtId launch = launch_of(p->host), last = region_last(p->host, p->host->body);
+/* The buffer of what travels, and of a scattered output what its sums become; NONE: the launch neither takes it as it
+ * is given nor gives it as it is returned. */
+static BufferId travelling(const KProgram *p, const Kernel *k, bool scatter, uint32_t which, Dtype *out) {
+	const Kernel *host = p->host;
+	StmtId launch = launch_of(host), last = region_last(host, host->body);
 	if (launch == NONE)
 		return NONE;
-	const KStmt *s = kernel_stmt(p->host, launch);
+	const KStmt *s = kernel_stmt(host, launch);
 	for (uint32_t i = 0; i < s->arg_count && !scatter; i++)
-		if (kernel_arg(p->host, launch, i)->kind == KARG_VALUE &&
-		    kernel_arg(p->host, launch, i)->value == which)
+		if (kernel_arg(host, launch, i)->kind == KARG_VALUE && kernel_arg(host, launch, i)->value == which)
 			return buffer_at(k, BUFFER_IN, i);
-	ValueId returned = scatter ? kernel_arg(p->host, last, which)->value : NONE;
-	return scatter && returned - s->result < s->result_count ? buffer_at(k, BUFFER_OUT, returned - s->result)
-	                                                         : NONE;
+	if (!scatter)
+		return NONE;
+	ValueId y = kernel_arg(host, last, which)->value;
+	StmtId def = host->values.at[y].def;
+	*out = host->values.at[y].dtype;
+	if (def != NONE && kernel_stmt(host, def)->op == K_CONVERT && kernel_arg(host, def, 0)->kind == KARG_VALUE)
+		y = kernel_arg(host, def, 0)->value;
+	return y - s->result < s->result_count ? buffer_at(k, BUFFER_OUT, y - s->result) : NONE;
 }
 
 static uint32_t moving(const Sharding *s, uint32_t *count) {
@@ -86,7 +92,8 @@ void ring_ask(const KProgram *p) {
 		return;
 	bool scatter = s->ring.kind == RING_SCATTER;
 	uint32_t which = moving(s, &count);
-	BufferId buffer = count == 1 ? travelling(p, p->kernels.at[0], scatter, which) : NONE;
+	Dtype out = DTYPE_F32;
+	BufferId buffer = count == 1 ? travelling(p, p->kernels.at[0], scatter, which, &out) : NONE;
 	if (buffer == NONE)
 		return;
 	KRing *ring = arena_alloc(p->arena, sizeof *ring);
@@ -95,7 +102,7 @@ void ring_ask(const KProgram *p) {
 	                .axis = s->mesh.axis[s->ring.axis].name,
 	                .devices = s->mesh.axis[s->ring.axis].devices,
 	                .travels = s->ring.narrow ? DTYPE_BF16 : DTYPE_F32,
-	                .out = scatter && s->outputs.at[which].sum.count == 0 ? s->outputs.at[which].dtype : DTYPE_F32,
+	                .out = out,
 	                .added = NONE};
 	p->kernels.at[0]->ring = ring;
 }

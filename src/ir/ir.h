@@ -627,10 +627,11 @@ void node_remove(Module *m, NodeId n);
  * graph takes no argument list (a root, a combine). A while and its cond both get it. */
 NodeId graph_add_argument(Module *m, GraphId g, NodeId value, const char *name);
 
-/* ir_new.c: a tensor called `name`, a block of fixed size and a loop over it, made unique by a suffix. The
+/* ir_new.c: a tensor, a scalar called `name`, a block of fixed size and a loop over it, made unique by a suffix. The
  * configuration is to be resolved again after a block; the graph has an output node without results, and no caller yet.
  */
 TensorId tensor_new(Module *m, const char *name, Tensor t);
+ScalarId scalar_new(Module *m, const char *name, Scalar s);
 BlockId block_new(Module *m, const char *name, ExprId size);
 GraphId graph_new(Module *m, GraphKind kind, BlockId block);
 /* A node made before `before`, at its place in the source, called `x_suffix` after node x. */

@@ -20,6 +20,16 @@ TensorId tensor_new(Module *m, const char *name, Tensor t) {
 	return id;
 }
 
+ScalarId scalar_new(Module *m, const char *name, Scalar s) {
+	s.name = name_fresh(m, &m->scalar_names, name);
+	while (map_get(&m->tensor_names, map_key(s.name)) != NONE)
+		s.name = name_fresh(m, &m->scalar_names, arena_printf(m->arena, "%s_", s.name));
+	ScalarId id = m->scalars.count;
+	vec_push(m->arena, &m->scalars, s);
+	map_put(m->arena, &m->scalar_names, map_key(s.name), id);
+	return id;
+}
+
 BlockId block_new(Module *m, const char *name, ExprId size) {
 	Block b = {.begin = expr_int(m, 0), .extent = NONE, .size = size};
 	BlockId id = m->blocks.count;

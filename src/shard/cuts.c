@@ -2,7 +2,7 @@
  * it indexes are, and these as those of what they are views of. Each device runs the tiles of its part, as if the
  * others were not there; that this is right is seen by accesses alone. All positions in what is cut are whole tiles, so
  * each device finds what it reads in its part; and what a tile writes is written by no tile of another device, unless
- * it is a sum (sums.c). */
+ * it can be merged (merges.c). */
 #include "cuts.h"
 
 #include <stdarg.h>
@@ -304,21 +304,14 @@ static bool check_access(Cuts *c, NodeId n) {
 	return true;
 }
 
-/* A position within the whole range, which one device does not know. */
+/* A position within the whole range: of the device's part, and where that begins. */
 static bool check_query(Cuts *c, NodeId n) {
 	BlockId b = arg_block(c->m, node_arg(c->m, n, 0));
-	if (b == NONE || c->block[b].count == 0 || node_get(c->m, n)->op == OP_TILE_BLOCK_SIZE)
-		return true;
-	bool one = expr_is_int(c->m, c->m->blocks.at[b].size, 1);
-	bool begins = node_get(c->m, n)->op == OP_TILE_BEGIN || node_get(c->m, n)->op == OP_TILE_ID;
-	bool harmless = true; /* it only indexes what is cut */
-	for (ArgId u = node_uses(c->m, n); u != NONE; u = arg_get(c->m, u)->next_use) {
-		NodeId user = arg_get(c->m, u)->user;
-		harmless = harmless && one && begins && is_access(c->m, user) &&
-		           list_index(access_index(c->m, user), u) != NONE;
-	}
-	return harmless || cuts_refuse(c, n, "'%s' asks where in its range %s is (%s)", node_get(c->m, n)->name,
-	                               block_name(c, b), op_row(node_get(c->m, n)->op)->target);
+	uint32_t asked = c->queries.count;
+	bool known = b == NONE || c->block[b].count == 0 || position_is_known(c, n);
+	known = known && (asked == c->queries.count || !cut_has(&c->block[b], c->ring->steps));
+	return known || cuts_refuse(c, n, "'%s' asks where in its range %s is (%s)", node_get(c->m, n)->name,
+	                            block_name(c, b), op_row(node_get(c->m, n)->op)->target);
 }
 
 /* sym_size of an array: a number that is another one then. */
@@ -483,7 +476,7 @@ static bool check_graph(Cuts *c, GraphId g) {
 			continue;
 		if (!check_stores(c, g, graph->blocks.at[i]))
 			return false;
-		if (graph->kind != GRAPH_ROOT && (!check_bounds(c, g, i) || !cuts_sum_loop(c, g, cut)))
+		if (graph->kind != GRAPH_ROOT && (!check_bounds(c, g, i) || !cuts_merge_loop(c, g, cut)))
 			return false;
 	}
 	return true;
@@ -527,13 +520,5 @@ bool cuts_solve(Cuts *c) {
 		if (!propagate(c))
 			return false;
 	} while (c->changed);
-	for (uint32_t r = 0; r < c->m->returns.count; r++)
-		c->returned[r].sum = c->tensor[c->m->returns.at[r].tensor].sum;
-	bool ok = check_all(c);
-	for (uint32_t r = 0; ok && r < c->m->returns.count; r++) {
-		TensorId t = c->m->returns.at[r].tensor;
-		c->returned[r].sum = c->tensor[t].sum;
-		c->returned[r].dtype = c->tensor[t].dtype;
-	}
-	return ok;
+	return check_all(c);
 }

@@ -4,17 +4,51 @@
 
 #include "shard.h"
 
+/* What becomes of one carried value of a loop of which each device runs a part. */
+typedef struct CarriedFact {
+	MergeKind kind;
+	uint32_t by;          /* SCALED: which of Graph.carried is its running maximum; NONE */
+	uint16_t exp;         /* ... OP_EXP or OP_EXP2 */
+	int8_t row[RANK_MAX]; /* ... by dim: the dim of the maximum that it goes along; -1 */
+	NodeId wrong;         /* no merge makes it good: the node that is to blame; NONE: one does */
+} CarriedFact;
+
+typedef struct CarriedFacts {
+	CarriedFact *fact; /* by Graph.carried */
+	NodeId writes;     /* what the loop writes has a carried value in it; NONE */
+} CarriedFacts;
+
+/* A cut loop, in a root, whose results the devices merge before anything else reads them. */
+typedef struct Split {
+	NodeId call;
+	Cut cut;
+} Split;
+
+/* A store of a part of a sum, a maximum or a minimum, merged where it lies. */
+typedef struct Stored {
+	NodeId store;
+	MergeKind kind;
+	Cut cut;
+	Dtype dtype; /* of the part */
+} Stored;
+
 typedef struct Cuts {
 	Module *m; /* nothing of it is changed by what is here */
 	Arena *a;
 	const Mesh *mesh;
 	const Ring *ring;
-	Cut *block;                  /* by BlockId */
-	Parted *tensor;              /* by TensorId: dims, and sums that are still to be added up */
-	Parted *returned;            /* by Module.returns */
-	VEC(NodeId) stored, dropped; /* stores of such sums; conversions before them, which come after the sum */
-	const char *why;             /* the first thing that is against it; NULL */
-	NodeId at;                   /* whose fault it is; NONE */
+	TensorId made;              /* tensors from here on are none of the document's */
+	const CarriedFacts **facts; /* by GraphId, of loops that were asked for; they do not depend on cuts */
+	Cut *block;                 /* by BlockId */
+	Parted *tensor;             /* by TensorId */
+	Parted *returned;           /* by Module.returns */
+	VEC(Split) splits;
+	VEC(Stored) stored;
+	VEC(NodeId) dropped; /* conversions before such a store, which come after the merge */
+	VEC(NodeId) queries; /* positions in cut blocks that are asked for */
+	double sent;         /* bytes that a device sends and gets */
+	const char *why;     /* the first thing that is against it; NULL */
+	NodeId at;           /* whose fault it is; NONE */
 	bool changed;
 } Cuts;
 
@@ -29,6 +63,8 @@ static inline const Arg *access_index(const Module *m, NodeId n) { return node_a
 static inline bool cut_is(const Cut *x, const Cut *y) {
 	return x->count == y->count && memcmp(x->axis, y->axis, x->count) == 0;
 }
+/* Of a merge of so many elements: all but one's own part, there and back; one way for what stays in parts. */
+void cuts_send(Cuts *c, double elements, Dtype dtype, const Cut *cut);
 
 /* cuts.c: from the cuts of some blocks those of all tensors and other blocks, and whether each device then computes
  * what its part of the results is. False: `why` says what is against it. */
@@ -45,12 +81,42 @@ Parted ring_input(const Cuts *c, TensorId t);
 Parted ring_output(const Cuts *c, uint32_t r);
 /* Why it is none, where no block could be asked. */
 const char *ring_nothing(const Module *m, const Ring *ring);
+/* Which merges are of a ring's steps, and whether nothing else goes past them; of one device's document. */
+bool ring_settle(Cuts *c, Sharding *s);
+/* shard.c: on how many devices each part differs; a step's parts are in turn on the same ones. */
+int64_t devices_of(const Cuts *c, const Cut *cut);
+/* The number of the root that a node is in, as kernels are counted. */
+uint32_t root_number(const Module *m, NodeId n);
 /* All steps are one: the kernel's. */
 void ring_forget_steps(Cuts *c);
 void ring_explain(const Cuts *c, Sharding *s);
 bool cut_has(const Cut *cut, uint32_t axis);
 Cut cut_without(const Cut *cut, uint32_t axis);
-/* sums.c: each step of the loop that graph g is adds to what it gives, and sums are stored as they are. */
-bool cuts_sum_loop(Cuts *c, GraphId g, const Cut *cut);
+/* carried.c: the facts of loop graph g, in the arena. */
+const CarriedFacts *carried_facts(const Module *m, Arena *a, GraphId g);
+/* As the graph calls what Graph.carried i is. */
+static inline const char *carried_name(const Module *m, GraphId g, uint32_t i) {
+	const Graph *graph = graph_get(m, g);
+	return node_get(m, graph->placeholders.at[graph->carried.at[i].arg])->name;
+}
+/* Behind new_var and phi; NONE: it is no node's value. */
+NodeId behind_aliases(const Module *m, NodeId n);
+/* A number, or a value with that in all lanes. */
+bool arg_is_filled(const Module *m, const Arg *a, double *value);
+/* merges.c: what the cut loop that graph g is leaves on each device can be merged: Cuts.splits or Cuts.stored says how.
+ */
+bool cuts_merge_loop(Cuts *c, GraphId g, const Cut *cut);
+/* What carried value i is before the first step; is it nothing, so that each device can begin with it? A sum that is
+ * not begins at 0, and what it began at is added when it is merged. */
+const Arg *carried_first(const Module *m, GraphId g, uint32_t i);
+bool carried_begins_as_nothing(const Module *m, GraphId g, uint32_t i, const CarriedFact *fact);
+/* split.c: what follows the loop can be a kernel of its own. */
+bool split_is_possible(Cuts *c, NodeId call, const Cut *cut);
+/* ... and is one, for all Cuts.splits; blocks are one device's by now. The merges behind both get Merge.root. */
+void split_roots(Cuts *c, Sharding *s);
+/* positions.c: a query of a cut block's positions can be answered. */
+bool position_is_known(Cuts *c, NodeId query);
+/* ... and is, for all Cuts.queries: with the offset of the device's part. */
+void positions_shift(Cuts *c, Sharding *s);
 
 #endif

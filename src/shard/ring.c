@@ -107,7 +107,7 @@ static const char *read_array(const Module *m, const Mesh *mesh, const char *wor
 }
 
 const char *ring_read(const Module *m, Mesh *mesh, const ShardRequest *request, Ring *ring) {
-	*ring = (Ring){.steps = (uint8_t)mesh->count, .block = NONE};
+	*ring = (Ring){.steps = (uint8_t)mesh->count, .block = NONE, .root = NONE};
 	if (request->gather && request->scatter)
 		return "either inputs are gathered or an output is scattered: there is one ring";
 	const char *text = request->gather ? request->gather : request->scatter;
@@ -162,6 +162,23 @@ bool ring_reaches(const Cuts *c) {
 
 static const char *axis_name(const Cuts *c) { return c->mesh->axis[c->ring->axis].name; }
 
+/* Something is merged along the axis. */
+static bool merges_along(const Cuts *c, uint32_t axis) {
+	bool any = false;
+	for (uint32_t i = 0; i < c->splits.count; i++)
+		any = any || cut_has(&c->splits.at[i].cut, axis);
+	for (uint32_t i = 0; i < c->stored.count; i++)
+		any = any || cut_has(&c->stored.at[i].cut, axis);
+	return any;
+}
+
+static bool check_inout(Cuts *c) {
+	for (TensorId t = 0; t < c->made; t++)
+		if (c->m->tensors.at[t].role == ROLE_INOUT)
+			return cuts_refuse(c, NONE, "each step would change %s again", c->m->tensors.at[t].name);
+	return true;
+}
+
 static bool check_gather(Cuts *c) {
 	const Module *m = c->m;
 	for (uint32_t i = 0; i < c->ring->arrays.count; i++) {
@@ -170,19 +187,16 @@ static bool check_gather(Cuts *c) {
 			return cuts_refuse(c, NONE, "the axis %s would cut two dims of %s", axis_name(c),
 			                   m->tensors.at[t].name);
 	}
-	for (TensorId t = 0; t < m->tensors.count; t++)
-		if (m->tensors.at[t].role == ROLE_INOUT)
-			return cuts_refuse(c, NONE, "each step would change %s again", m->tensors.at[t].name);
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		const Parted *out = &c->returned[r];
 		const char *name = m->tensors.at[m->returns.at[r].tensor].name;
-		if (dim_along(out, c->ring->axis) == NONE && !cut_has(&out->sum, c->ring->axis))
+		if (dim_along(out, c->ring->axis) == NONE && !merges_along(c, c->ring->axis))
 			return cuts_refuse(c, NONE, "all devices along %s would compute the same %s", axis_name(c),
 			                   name);
-		if (dim_along(out, c->ring->steps) == NONE && !cut_has(&out->sum, c->ring->steps))
+		if (dim_along(out, c->ring->steps) == NONE && !merges_along(c, c->ring->steps))
 			return cuts_refuse(c, NONE, "each step would compute the same %s", name);
 	}
-	return true;
+	return check_inout(c);
 }
 
 static const ExprId *return_shape(const Module *m, uint32_t r) {
@@ -202,23 +216,43 @@ static uint32_t even_dim(const Cuts *c, uint32_t r) {
 	return NONE;
 }
 
+/* What travels is added up, and nothing else is made of it on the way. */
+static bool check_sums(Cuts *c) {
+	const Module *m = c->m;
+	for (uint32_t i = 0; i < c->splits.count; i++) {
+		const Split *split = &c->splits.at[i];
+		GraphId g = loop_body(m, split->call);
+		if (!cut_has(&split->cut, c->ring->axis))
+			continue;
+		if (c->ring->plain)
+			return cuts_refuse(c, split->call, "more is made of what the loop '%s' gives than a sum",
+			                   node_get(m, split->call)->name);
+		for (uint32_t k = 0; k < graph_get(m, g)->carried.count; k++)
+			if (c->facts[g]->fact[k].kind != MERGE_SUM)
+				return cuts_refuse(c, split->call, "'%s', which the loop '%s' carries, is no sum",
+				                   carried_name(m, g, k), node_get(m, split->call)->name);
+	}
+	for (uint32_t i = 0; i < c->stored.count; i++)
+		if (cut_has(&c->stored.at[i].cut, c->ring->axis) && c->stored.at[i].kind != MERGE_SUM)
+			return cuts_refuse(c, c->stored.at[i].store, "'%s' stores no sum",
+			                   node_get(m, c->stored.at[i].store)->name);
+	return merges_along(c, c->ring->axis) ||
+	       cuts_refuse(c, NONE, "%s is no sum along %s", m->tensors.at[c->ring->arrays.at[0]].name, axis_name(c));
+}
+
 static bool check_scatter(Cuts *c) {
 	const Module *m = c->m;
+	if (!check_sums(c))
+		return false;
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		TensorId t = m->returns.at[r].tensor;
 		const char *name = m->tensors.at[t].name;
-		bool moves = ring_moves(c->ring, t);
-		if (moves && !cut_has(&c->returned[r].sum, c->ring->axis))
-			return cuts_refuse(c, NONE, "%s is no sum along %s", name, axis_name(c));
-		if (moves && c->ring->plain && even_dim(c, r) == NONE)
+		if (!ring_moves(c->ring, t))
+			return cuts_refuse(c, NONE, "%s is not scattered", name);
+		if (c->ring->plain && (m->returns.at[r].has_shape || even_dim(c, r) == NONE))
 			return cuts_refuse(c, NONE, "no dim of %s can be shared equally along %s", name, axis_name(c));
-		if (!moves && !c->ring->plain)
-			return cuts_refuse(c, NONE, "%s does not travel", name);
 	}
-	for (TensorId t = 0; t < m->tensors.count && !c->ring->plain; t++)
-		if (m->tensors.at[t].role == ROLE_INOUT)
-			return cuts_refuse(c, NONE, "each step would change %s again", m->tensors.at[t].name);
-	return true;
+	return c->ring->plain || check_inout(c);
 }
 
 const char *ring_nothing(const Module *m, const Ring *ring) {
@@ -257,14 +291,80 @@ void ring_explain(const Cuts *c, Sharding *s) {
 		vec_push(c->a, &s->remarks,
 		         arena_printf(c->a, "sums travel in bfloat16: %lld devices round them, one after the other",
 		                      devices - 1));
-	for (BlockId b = 0; b < c->m->blocks.count; b++)
-		if (cut_has(&c->block[b], ring->steps))
+	for (BlockId b = 0; b < c->m->blocks.count; b++) {
+		long long size = (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value;
+		if (cut_has(&c->block[b], ring->steps) || c->m->blocks.at[b].share)
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "the ring along %s has %lld steps%s, each of %lld positions of %s",
 			                      axis, devices, ring->inside ? " in the kernel" : "",
-			                      (long long)(c->m->exprs.at[c->m->blocks.at[b].extent].value /
-			                                  cut_parts(c->mesh, &c->block[b])),
-			                      c->m->blocks.at[b].name));
+			                      ring->inside ? size / devices : size, c->m->blocks.at[b].name));
+	}
+}
+
+/* ---- what is left at the end of a step --------------------------------------------------------------------------- */
+
+static bool is_merged(const Sharding *s, TensorId t) {
+	bool any = false;
+	for (uint32_t i = 0; i < s->merges.count; i++)
+		any = any || (s->merges.at[i].steps && s->merges.at[i].tensor == t);
+	return any;
+}
+
+static bool cut_in_steps(const Cuts *c, TensorId t) {
+	return t < c->made && dim_along(&c->tensor[t], c->ring->steps) != NONE;
+}
+
+/* A store of a step's kernels, or an access behind them. */
+static bool settle_access(Cuts *c, const Sharding *s, NodeId n) {
+	const Module *m = c->m;
+	TensorId t = access_tensor(m, n);
+	const Node *node = node_get(m, n);
+	if (t == NONE || is_merged(s, t))
+		return true;
+	if (root_number(m, n) > s->ring.root)
+		return s->ring.kind == RING_SCATTER || !cut_in_steps(c, t) ||
+		       cuts_refuse(c, n, "'%s' needs %s behind the steps, each of which has a part", node->name,
+		                   m->tensors.at[t].name);
+	return node->op == OP_LOAD ||
+	       cuts_refuse(c, n, "'%s' writes %s in each step, which is not merged", node->name, m->tensors.at[t].name);
+}
+
+/* The kernel finishes its sums along the ring, and what its steps store is not merged. */
+static bool settle_inside(Cuts *c, Sharding *s) {
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < s->merges.count; i++) {
+		Merge merge = s->merges.at[i];
+		if (cut_has(&merge.cut, s->ring.steps))
+			return cuts_refuse(c, NONE, "%s is merged step by step, which the kernel does not", merge.name);
+		if (s->ring.kind == RING_SCATTER)
+			merge.cut = cut_without(&merge.cut, s->ring.axis);
+		if (merge.cut.count)
+			s->merges.at[kept++] = merge;
+	}
+	s->merges.count = kept;
+	return true;
+}
+
+bool ring_settle(Cuts *c, Sharding *s) {
+	Ring *ring = &s->ring;
+	if (ring->inside)
+		return settle_inside(c, s);
+	uint32_t along = ring->kind == RING_GATHER ? ring->steps : ring->axis;
+	for (uint32_t i = 0; i < s->merges.count && ring->kind != RING_NONE; i++) {
+		Merge *merge = &s->merges.at[i];
+		if (!cut_has(&merge->cut, along))
+			continue;
+		if (ring->root != NONE && ring->root != merge->root)
+			return cuts_refuse(c, NONE, "%s is merged behind kernel %u, and more behind kernel %u",
+			                   merge->name, merge->root, ring->root);
+		merge->steps = true;
+		merge->cut = cut_without(&merge->cut, along);
+		ring->root = merge->root;
+	}
+	for (NodeId n = 0; n < c->m->nodes.count && ring->root != NONE; n++)
+		if (!node_get(c->m, n)->dead && op_kind(c->m, n) == KIND_MEMORY && !settle_access(c, s, n))
+			return false;
+	return true;
 }
 
 /* ---- how arrays lie ---------------------------------------------------------------------------------------------- */
@@ -275,31 +375,29 @@ static Parted laid(const Cuts *c, TensorId t, const ExprId *shape, const Parted 
 	Parted p = *cut;
 	for (uint32_t d = 0; d < p.rank; d++)
 		p.size[d] = c->m->exprs.at[shape[d]].value;
+	p.tensor = t;
 	p.part_dim = NONE;
 	if (ring->kind == RING_NONE)
 		return p;
 	p.moves = ring_moves(ring, t);
 	p.part_dim = ring->plain && p.moves ? plain_dim : dim_along(&p, ring->steps);
-	p.part_sum = cut_has(&p.sum, ring->steps);
-	p.sum = cut_without(&p.sum, ring->steps);
 	for (uint32_t d = 0; d < p.rank; d++)
 		p.dim[d] = cut_without(&p.dim[d], ring->steps);
 	if (!p.moves)
 		return p;
-	p.sum = cut_without(&p.sum, ring->axis);
 	Cut *dim = &p.dim[p.part_dim];
 	dim->axis[dim->count++] = ring->axis;
 	return p;
 }
 
+/* Half of what a step is of goes each way, where the halves are whole registers' rows. */
+enum { WHOLE_ROWS = 2 * 8 };
+
 static void forget_steps(const Cuts *c, Parted *p) {
 	for (uint32_t d = 0; d < p->rank; d++)
 		p->dim[d] = cut_without(&p->dim[d], c->ring->steps);
-	p->sum = cut_without(&p->sum, c->ring->steps);
 }
 
-/* Half of what a step is of goes each way, where the halves are whole registers' rows. */
-enum { WHOLE_ROWS = 2 * 8 };
 void ring_forget_steps(Cuts *c) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
 		Block *block = &c->m->blocks.at[b];

@@ -1,15 +1,16 @@
 /* shard.c - chooses what is cut where nobody says it, and makes the document that of one device. */
 #include "cuts.h"
 
-static void start(Cuts *c, Module *m, const Sharding *s, const Cut *blocks) {
-	*c = (Cuts){.m = m, .a = m->arena, .mesh = &s->mesh, .ring = &s->ring, .at = NONE};
+static void start(Cuts *c, Module *m, const Sharding *s, const CarriedFacts **facts, const Cut *blocks) {
+	*c = (Cuts){.m = m, .a = m->arena, .mesh = &s->mesh, .ring = &s->ring, .facts = facts, .at = NONE};
+	c->made = m->tensors.count;
 	c->block = arena_array(c->a, m->blocks.count + 1, sizeof *c->block);
 	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
 	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		c->block[b] = blocks[b];
 	for (TensorId t = 0; t < m->tensors.count; t++)
-		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank, .dtype = m->tensors.at[t].dtype};
+		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank};
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		const Return *ret = &m->returns.at[r];
 		c->returned[r] = (Parted){.rank = ret->has_shape ? ret->rank : m->tensors.at[ret->tensor].rank};
@@ -21,7 +22,7 @@ static bool is_host_array(const Tensor *t) {
 }
 
 /* On how many devices each part differs: a step's parts are in turn on the same ones. */
-static int64_t devices_of(const Cuts *c, const Cut *cut) {
+int64_t devices_of(const Cuts *c, const Cut *cut) {
 	Cut in_space = cut_without(cut, c->ring->steps);
 	return cut_parts(c->mesh, &in_space);
 }
@@ -34,26 +35,22 @@ typedef struct Cost {
 } Cost;
 
 static Cost cost_of(const Cuts *c) {
-	Cost all = {0};
+	Cost all = {.sent = c->sent};
 	double ring = c->ring->kind == RING_NONE ? 1 : (double)c->mesh->axis[c->ring->axis].devices;
 	for (TensorId t = 0; t < c->m->tensors.count; t++) {
 		const Tensor *x = &c->m->tensors.at[t];
-		double bytes = (double)dtype_bits(c->tensor[t].dtype) / 8;
-		bool steps = false;
+		double bytes = (double)dtype_bits(x->dtype) / 8;
+		bool steps = false, moves = ring_moves(c->ring, t);
 		for (uint32_t d = 0; d < x->rank; d++) {
 			bytes *=
 				(double)c->m->exprs.at[x->shape[d]].value / (double)devices_of(c, &c->tensor[t].dim[d]);
 			steps = steps || cut_has(&c->tensor[t].dim[d], c->ring->steps);
 		}
-		double parts = (double)devices_of(c, &c->tensor[t].sum);
-		if (ring_moves(c->ring, t)) {
-			bytes /= ring;
-			parts /= c->ring->kind == RING_SCATTER ? ring : 1;
-			all.sent += bytes * (ring - 1); /* all but one's own part comes by, or goes there */
-		} else if (x->role == ROLE_INPUT && steps)
-			all.taken += bytes;
+		bytes /= moves ? ring : 1;
+		if (moves && c->ring->kind == RING_GATHER)
+			all.sent += bytes * (ring - 1); /* all but one's own part comes by */
+		all.taken += x->role == ROLE_INPUT && steps && !moves ? bytes : 0;
 		all.held += is_host_array(x) ? bytes : 0;
-		all.sent += 2 * bytes * (parts - 1) / parts; /* an all-reduce: all but one's own part, there and back */
 	}
 	return all;
 }
@@ -71,6 +68,7 @@ enum { TRIES = 4096 };
 typedef struct Search {
 	Module *m;
 	const Sharding *s;
+	const CarriedFacts **facts;
 	uint32_t axes;   /* of the mesh, and its ring's */
 	bool *given;     /* by axis: a user says what it cuts */
 	Cut *now, *best; /* by BlockId */
@@ -107,7 +105,7 @@ static bool may_cut(const Search *s, BlockId b, uint32_t axis) {
 /* Cuts blocks along the axes from `axis` on, in all ways; the first of equal ones stays. */
 static void try_axes(Search *s, uint32_t axis) {
 	Cuts c;
-	start(&c, s->m, s->s, s->now);
+	start(&c, s->m, s->s, s->facts, s->now);
 	if (s->left == 0)
 		return;
 	s->left--;
@@ -201,13 +199,33 @@ static void localise_tensor(const Cuts *c, TensorId t) {
 	}
 }
 
-/* The sum is stored as it is, and converted when it is whole. */
-static void localise_sums(Cuts *c) {
+/* What the wrapper returns is converted when it is whole. */
+static void convert_returned(Module *m, TensorId t, Dtype dtype) {
+	for (uint32_t r = 0; r < m->returns.count; r++) {
+		Return *ret = &m->returns.at[r];
+		if (ret->tensor != t)
+			continue;
+		Arg to = arg_list(m, 1, (Arg[]){arg_dtype(dtype)});
+		HostStep *steps = arena_array(m->arena, (size_t)ret->step_count + 1, sizeof *steps);
+		steps[0] = (HostStep){.op = OP_CONVERT, .first = to.list.first, .count = 1};
+		if (ret->step_count)
+			memcpy(steps + 1, ret->steps, ret->step_count * sizeof *steps);
+		ret->steps = steps;
+		ret->step_count++;
+	}
+}
+
+/* A part is stored as it is. */
+static void localise_stores(Cuts *c) {
+	Module *m = c->m;
 	for (uint32_t i = 0; i < c->dropped.count; i++)
-		node_replace_uses(c->m, c->dropped.at[i], node_input(c->m, c->dropped.at[i], 0), NONE);
+		node_replace_uses(m, c->dropped.at[i], node_input(m, c->dropped.at[i], 0), NONE);
 	for (uint32_t i = 0; i < c->stored.count; i++) {
-		TensorId t = access_tensor(c->m, c->stored.at[i]);
-		c->m->tensors.at[t].dtype = c->tensor[t].dtype;
+		TensorId t = access_tensor(m, c->stored.at[i].store);
+		Dtype dtype = m->tensors.at[t].dtype, part = c->stored.at[i].dtype;
+		m->tensors.at[t].dtype = part;
+		if (dtype != part)
+			convert_returned(m, t, dtype);
 	}
 }
 
@@ -235,16 +253,13 @@ static void localise_blocks(const Cuts *c) {
 	}
 }
 
-/* How arrays lie, from whole sizes and dtypes. */
+/* How arrays lie, from whole sizes. */
 static void lay(const Cuts *c, Sharding *s) {
+	for (uint32_t r = 0; r < c->m->returns.count; r++)
+		vec_push(c->a, &s->outputs, ring_output(c, r));
 	for (TensorId t = 0; t < c->m->tensors.count; t++)
 		if (c->m->tensors.at[t].role == ROLE_INPUT || c->m->tensors.at[t].role == ROLE_INOUT)
 			vec_push(c->a, &s->inputs, ring_input(c, t));
-	for (uint32_t r = 0; r < c->m->returns.count; r++) {
-		Parted out = ring_output(c, r);
-		out.dtype = c->m->tensors.at[c->m->returns.at[r].tensor].dtype;
-		vec_push(c->a, &s->outputs, out);
-	}
 }
 
 static void localise(Cuts *c, Sharding *s) {
@@ -252,7 +267,7 @@ static void localise(Cuts *c, Sharding *s) {
 	lay(c, s);
 	if (s->ring.inside)
 		ring_forget_steps(c);
-	localise_sums(c);
+	localise_stores(c);
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		localise_tensor(c, t);
 	for (uint32_t r = 0; r < m->returns.count; r++)
@@ -260,25 +275,58 @@ static void localise(Cuts *c, Sharding *s) {
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
 	localise_blocks(c);
 	localise_nodes(c);
+	positions_shift(c, s);
+	split_roots(c, s);
 	m->given_alignments = NULL; /* they are facts of the whole document */
 	m->given_loop_facts = NULL;
 	m->has_given_limits = false;
 	m->sharding = s;
 }
 
-/* From whole sizes. */
+static const char *merge_text(const Cuts *c, const Sharding *s, const Merge *merge) {
+	static const char *const how[] = {"parts are added up", "the greatest of parts is taken",
+	                                  "the least of parts is taken"};
+	if (merge->kind != MERGE_SCALED)
+		return how[merge->kind];
+	uint32_t by = 0;
+	while (s->merges.at[by].tensor != merge->by)
+		by++;
+	return arena_printf(c->a, "parts are scaled by %s(their %s - the greatest) and added up",
+	                    merge->exp == OP_EXP2 ? "exp2" : "exp", s->merges.at[by].name);
+}
+
+static void explain_merges(const Cuts *c, Sharding *s) {
+	for (uint32_t i = 0; i < s->merges.count; i++) {
+		const Merge *merge = &s->merges.at[i];
+		Cut cut = merge->cut;
+		if (merge->steps)
+			cut.axis[cut.count++] = c->ring->kind == RING_GATHER ? c->ring->steps : c->ring->axis;
+		vec_push(c->a, &s->remarks,
+		         arena_printf(c->a, "%s is merged along %s behind kernel %u: %s", merge->name,
+		                      cut_text(c->a, c->mesh, &cut), merge->root, merge_text(c, s, merge)));
+	}
+	for (uint32_t i = 0; i < s->offsets.count; i++) {
+		const Offset *o = &s->offsets.at[i];
+		vec_push(c->a, &s->remarks,
+		         arena_printf(c->a, "%s is a device's place along %s times %lld",
+		                      c->m->scalars.at[o->scalar].name, cut_text(c->a, c->mesh, &o->cut),
+		                      (long long)o->part));
+	}
+}
+
 static void explain(const Cuts *c, const Search *found, Sharding *s) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
 		Cut cut = cut_without(&c->block[b], c->ring->steps);
-		int64_t devices = cut_parts(c->mesh, &cut);
+		int64_t devices = cut_parts(c->mesh, &cut), steps = cut_parts(c->mesh, &c->block[b]) / devices;
+		int64_t extent = cut.count ? c->m->exprs.at[c->m->blocks.at[b].extent].value : 0;
 		if (cut.count)
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "%s is cut along %s: %lld positions on each of %lld devices",
 			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &cut),
-			                      (long long)(c->m->exprs.at[c->m->blocks.at[b].extent].value / devices),
-			                      (long long)devices));
+			                      (long long)(extent * steps), (long long)devices));
 	}
 	ring_explain(c, s);
+	explain_merges(c, s);
 	vec_push(c->a, &s->remarks,
 	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->cost.sent,
 	                      found->cost.held));
@@ -306,6 +354,11 @@ static void search_all(Search *search, Sharding *s) {
 	search->left = TRIES;
 	search_forget(search);
 	try_axes(search, 0);
+	if (!search->any && !strstr(s->ring.why, search->why.at)) {
+		const char *plain = search->why.at;
+		search_forget(search);
+		text_printf(&search->why, "%s; in one step: %s", s->ring.why, plain);
+	}
 }
 
 bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
@@ -326,6 +379,8 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	search.given = arena_array(a, s->mesh.count + 1, sizeof *search.given);
 	search.now = arena_array(a, m->blocks.count + 1, sizeof *search.now);
 	search.best = arena_array(a, m->blocks.count + 1, sizeof *search.best);
+	search.facts = arena_array(a, m->graphs.count + 1, sizeof *search.facts);
+	memset(search.facts, 0, (m->graphs.count + 1) * sizeof *search.facts);
 	memset(search.given, 0, (s->mesh.count + 1) * sizeof *search.given);
 	memset(search.now, 0, (m->blocks.count + 1) * sizeof *search.now);
 	search_forget(&search);
@@ -333,7 +388,7 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	if (error)
 		return refuse(d, at, error);
 	Cuts c;
-	start(&c, m, s, search.now);
+	start(&c, m, s, search.facts, search.now);
 	if (!cuts_solve(&c))
 		return refuse(d, c.at == NONE ? at : node_place(m, d, c.at), c.why);
 	search_all(&search, s);
@@ -346,9 +401,11 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 	s->ring.narrow = s->ring.inside && s->ring.kind == RING_SCATTER && request->narrow;
 	if (s->ring.inside && s->ring.plain)
 		return refuse(d, at, arena_printf(a, "sums cannot be scattered in the kernel: %s", s->ring.why));
-	start(&c, m, s, search.best);
+	start(&c, m, s, search.facts, search.best);
 	cuts_solve(&c);
-	explain(&c, &search, s);
 	localise(&c, s);
+	if (!ring_settle(&c, s))
+		return refuse(d, c.at == NONE ? at : node_place(m, d, c.at), c.why);
+	explain(&c, &search, s);
 	return true;
 }

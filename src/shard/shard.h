@@ -28,11 +28,9 @@ typedef struct Parted {
 	uint32_t rank;
 	Cut dim[RANK_MAX];
 	int64_t size[RANK_MAX]; /* of the whole array: of inputs, and of what is returned */
-	Cut sum;                /* each device has a part of the sum, to be added up along these axes ... */
-	Dtype dtype;            /* ... and is then of this dtype */
-	bool moves;             /* it is one of Ring.arrays */
-	bool part_sum;          /* the steps of a ring have parts of the sum */
-	uint32_t part_dim;      /* in which a step of a ring takes or gives a part of it; NONE: all of it */
+	TensorId tensor;
+	bool moves;        /* it is one of Ring.arrays */
+	uint32_t part_dim; /* in which a step of a ring takes or gives a part of it; NONE: all of it */
 } Parted;
 
 typedef enum RingKind {
@@ -47,22 +45,53 @@ typedef enum RingWay { RING_IN_WRAPPER, RING_IN_KERNEL, RING_AUTO } RingWay;
 /* What travels round the devices of an axis, while each of them takes as many steps as they are. */
 typedef struct Ring {
 	RingKind kind;
-	uint8_t axis;            /* of the mesh */
-	uint8_t steps;           /* the axis behind the mesh's own: a cut along it is a cut in time */
-	bool inside;             /* copies between devices are the kernel's: there are no steps */
-	bool narrow;             /* RING_SCATTER, inside: sums travel in bfloat16 */
-	BlockId block;           /* which is cut so; NONE: the compiler chooses */
-	bool plain;              /* RING_SCATTER: one step, and a psum_scatter ... */
-	const char *why;         /* ... as this is against more; NULL */
-	VEC(TensorId) arrays;    /* inputs, or what is returned, ... */
+	uint8_t axis;         /* of the mesh */
+	uint8_t steps;        /* the axis behind the mesh's own: a cut along it is a cut in time */
+	BlockId block;        /* which is cut so; NONE: the compiler chooses */
+	bool inside;          /* copies between devices are the kernel's: there are no steps */
+	bool narrow;          /* RING_SCATTER, inside: sums travel in bfloat16 */
+	bool plain;           /* RING_SCATTER: one step, and a psum_scatter ... */
+	const char *why;      /* ... as this is against more; NULL */
+	uint32_t root;        /* behind whose kernel a step ends, and what it left is merged; NONE: with the last one */
+	VEC(TensorId) arrays; /* inputs, or what is returned, ... */
 	VEC(const char *) names; /* ... and their names */
 } Ring;
+
+typedef enum MergeKind {
+	MERGE_SUM,
+	MERGE_MAX,
+	MERGE_MIN,
+	MERGE_SCALED /* a sum in units of exp(-m), m a running maximum: brought to the greatest m before it is added up
+	              */
+} MergeKind;
+
+/* What becomes of a tensor when the kernel of root `root` has run: each device has a part of what it is. */
+typedef struct Merge {
+	MergeKind kind;
+	const char *name; /* of what is merged */
+	uint32_t root;
+	TensorId tensor, by;  /* by: the running maximum, merged after the same kernel; NONE */
+	uint16_t exp;         /* OP_EXP or OP_EXP2 */
+	int8_t row[RANK_MAX]; /* by dim of `tensor`: the dim of `by` that it goes along, in order; -1: none */
+	Cut cut;              /* the axes along which devices differ ... */
+	bool steps;           /* ... and so do, before that, the steps of the ring */
+} Merge;
+
+/* A scalar that is not the caller's: the first position of a device's part, its place along `cut` times `part`. */
+typedef struct Offset {
+	ScalarId scalar;
+	BlockId block;
+	int64_t part;
+	Cut cut;
+} Offset;
 
 typedef struct Sharding {
 	Mesh mesh;
 	Ring ring;
 	VEC(Parted) inputs;  /* input and inout tensors, in order */
 	VEC(Parted) outputs; /* by Module.returns */
+	VEC(Merge) merges;   /* running maxima before what is scaled by them */
+	VEC(Offset) offsets;
 	VEC(const char *) remarks;
 } Sharding;
 

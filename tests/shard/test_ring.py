@@ -1,17 +1,19 @@
 """Kernels whose inputs, or sums, travel round the devices of an axis while they run."""
 
 import json
+import math
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import kit
 import numpy as np
 import pallasc
 import pytest
+from on_devices import arrays, devices, small, wide
 from pallasc import aot, chips
-from test_shard import devices, small
 from test_whole_commands import command
 
 HERE = Path(__file__).resolve().parent
@@ -76,7 +78,7 @@ def test_gather_of_a_sum(tmp_path):
     assert error < 1e-3
     assert module.info["sharding"]["inputs"] == [["m"], ["m"]]
     assert "dynamic_slice_in_dim(arrays[0], part * 256, 256, 1)" in module.source
-    assert "whole_0 += outputs" in module.source
+    assert "return (x[0] + y[0],)" in module.source
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,55 @@ def test_scatter_of_a_kernel_that_is_not_cut(tmp_path):
     assert error < 1e-3
     assert module.info["sharding"]["outputs"] == [["k"]]
     assert "_ring_sum" not in module.source
-    assert re.search(r'psum_scatter\(\s*outputs, "k", scatter_dimension=0,', module.source)
+    assert re.search(r'psum_scatter\(\s*outputs\[0\], "k", scatter_dimension=0,', module.source)
+
+
+ATTENTION = {"block_sizes": [1, 64, 64], "pallas_loop_type": "fori_loop"}
+
+
+@pytest.mark.parametrize("mesh", [{"seq": 2}, {"seq": 4}, {"seq": 8}, {"heads": 2, "seq": 4}])
+def test_ring_attention(mesh, tmp_path):
+    """Each device keeps its queries, its maximum and its sums; keys and values come by."""
+    document = wide("attention")
+    document["config"] = ATTENTION
+    blocks = {"tile_m": "seq", **({"tile_b": "heads"} if "heads" in mesh else {})}
+    ring = {"gather": {"k_in": "seq", "v_in": "seq"}}
+    module = pallasc.shard(document, mesh, blocks, **ring)
+    heads = "heads" if "heads" in mesh else None
+    assert module.info["sharding"]["inputs"] == [[heads, None, "seq"]] * 3
+    given = arrays(document)
+    out, lse = devices(module, given, tmp_path)
+    q, k, v = (x.astype(np.float64) for x in given.values())
+    scores = q @ k.swapaxes(-1, -2) * document["scalars"][0]["value"]
+    weights = np.exp2(scores)
+    total = weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(out, weights / total @ v, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(lse, np.log2(total).reshape(4, 512), rtol=1e-4, atol=1e-4)
+
+
+def test_scatter_before_an_activation(tmp_path):
+    """A bias and an activation are of the part that stays."""
+    document = wide("matmul_bias_gelu")
+    options = {"scatter": {"out": "k"}}
+    module = pallasc.shard(document, {"k": 4}, {"tile_k": "k"}, **options)
+    assert module.info["sharding"]["outputs"] == [["k"]]
+    given = arrays(document, 0.1)
+    (out,) = devices(module, given, tmp_path)
+    x, y, bias = (x.astype(np.float64) for x in given.values())
+    z = x @ y + bias
+    gelu = 0.5 * z * (1 + np.vectorize(math.erf)(z / math.sqrt(2)))
+    np.testing.assert_allclose(out, gelu, rtol=1e-3, atol=1e-4)
+
+
+def test_parts_are_checked():
+    """On a mesh of one device, too, where nothing travels."""
+    module = pallasc.shard(matmul(), {"model": 1}, {"tile_n": "model"}, gather={"x": "model"})
+    mesh = jax.sharding.Mesh(jax.devices("cpu")[:1], ("model",))
+    function = module.load().matmul_sharded(mesh)
+    x, y = np.ones((128, 1024), np.float32), np.ones((1024, 1024), np.float32)
+    np.testing.assert_array_equal(function(x, y, interpret=True), np.full((128, 1024), 1024))
+    with pytest.raises(TypeError, match=r"x must be float32\[128, 1024\], not float32\[64, 1024\]"):
+        function(x[:64], y, interpret=True)
 
 
 def test_check_of_the_whole():
@@ -179,8 +229,10 @@ def test_explained(document, options, lines, tmp_path):
          "a step is a part of tile_m or of tile_n"),
         ("causal_attention", ["--gather", "q_in=a", "--shard", "tile_b=a"],
          "asks where in its range tile_m is"),
-        ("attention", ["--gather", "k_in=a:tile_n,v_in=a", "--shard", "tile_m=a"],
-         "does more with 'm_i' than to add to it"),
+        ("causal_attention", ["--gather", "k_in=a,v_in=a:tile_n", "--shard", "tile_m=a"],
+         "the range of tile_n is computed"),
+        ("attention", ["--scatter", "out=a", "--shard", "tile_n=a"],
+         "'m_i', which the loop '_for_loop' carries, is no sum; in one step: more is made of"),
     ],
 )  # fmt: skip
 def test_refused(graph, options, why):
@@ -200,8 +252,15 @@ def test_wrong_usage():
 
 # ---- chips -------------------------------------------------------------------------------------
 
-RINGS = (({"tile_n": "model"}, {"gather": {"x": "model"}}),
-         ({"tile_k": "model"}, {"scatter": {"out": "model"}}))  # fmt: skip
+RINGS = (
+    ("matmul_4096", {"tile_n": "ring"}, {"gather": {"x": "ring"}}),
+    ("matmul_4096", {"tile_k": "ring"}, {"scatter": {"out": "ring"}}),
+    (
+        "attention_b8_h32_s8192_d128",
+        {"tile_m": "ring"},
+        {"gather": {"k_in": "ring", "v_in": "ring"}},
+    ),
+)
 # Slices of 4 and 8 chips, of v7x with two devices each.
 SLICES = (("v5e", 4), ("v5e", 8), ("v6e", 4), ("v6e", 8), ("v7x", 8), ("v7x", 16))
 
@@ -223,12 +282,13 @@ def test_chips_compute_while_parts_travel(tmp_path):
     """In XLA's schedule a kernel stands between each permutation's start and its end."""
     jobs = []
     for chip, count in SLICES:
-        for blocks, ring in RINGS:
-            graph = kit.path("matmul_4096")
-            module = pallasc.shard(graph, {"model": count}, blocks, target=chip, **ring)
-            jobs.append((count, module.source, chips.topology(chip, count)))
+        for graph, blocks, ring in RINGS:
+            module = pallasc.shard(kit.path(graph), {"ring": count}, blocks, target=chip, **ring)
+            # Of attention two arrays travel, and a last kernel divides by the sum.
+            also = (2, 1) if "attention" in graph else (1, 0)
+            jobs.append((count, *also, module.source, chips.topology(chip, count)))
     out = tmp_path / "schedules.json"
-    given = [{"source": source, "slice": name} for _, source, name in jobs]
+    given = [{"source": source, "slice": name} for *_, source, name in jobs]
     ran = subprocess.run(
         [sys.executable, HERE / "sharded_chips.py", out],
         input=json.dumps(given),
@@ -239,7 +299,7 @@ def test_chips_compute_while_parts_travel(tmp_path):
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    for (count, _, name), text in zip(jobs, json.loads(out.read_text()), strict=True):
+    for (count, travel, ends, _, name), text in zip(jobs, json.loads(out.read_text()), strict=True):
         steps = entry(text)
         started = {}
         for at, (kind, instruction, operands) in enumerate(steps):
@@ -249,6 +309,6 @@ def test_chips_compute_while_parts_travel(tmp_path):
                 between = steps[started.pop(operands[0]) : at]
                 assert "kernel" in [kind for kind, *_ in between], (name, steps)
         counted = [kind for kind, *_ in steps]
-        assert counted.count("kernel") == count, name
-        assert counted.count("start") == count - 1, name
+        assert counted.count("kernel") == count + ends, name
+        assert counted.count("start") == (count - 1) * travel, name
         assert not started

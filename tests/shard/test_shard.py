@@ -1,37 +1,10 @@
 """Kernels split over a mesh: what is cut, what is refused, and what the devices together give."""
 
-import json
-import math
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import kit
 import numpy as np
 import pallasc
 import pytest
-
-HERE = Path(__file__).resolve().parent
-
-
-def small(name, shapes, extents, config, dtype="float32"):
-    """A graph of testdata at other shapes, its bfloat16 arrays float32."""
-    text = json.dumps(kit.document(name)).replace("bfloat16", dtype)
-    document = json.loads(text)
-    for tensor in document["tensors"]:
-        tensor["shape"] = shapes.get(tensor["name"], tensor["shape"])
-    for block, extent in zip(document["block_sizes"], extents, strict=True):
-        block["extent"] = extent
-    sizes = {tensor["name"]: tensor["shape"] for tensor in document["tensors"]}
-    for node in kit.nodes(document):
-        if node.get("target") == "tile.host_tensor":
-            node["meta"]["shape"] = sizes[node["args"][0]]
-        if node.get("target") == "tile.for_loop":
-            graph = next(g for g in document["graphs"] if g["id"] == node["args"][0])
-            node["args"][2] = [extents[b] for b in graph["block_ids"]]
-    document["config"] = config
-    return document
+from on_devices import devices, small
 
 
 def matmul():
@@ -39,21 +12,6 @@ def matmul():
     shapes = {"x": [64, 512], "y": [512, 512], "out": [64, 512]}
     config = {"block_sizes": [8, 128, 128], "pallas_loop_type": "fori_loop"}
     return small("matmul_1024", shapes, [64, 512, 512], config)
-
-
-def devices(module, arrays, tmp_path, explicit=False):
-    """The outputs of a module's sharded function, of whole arrays; on a mesh of explicit axes."""
-    count = math.prod(module.info["sharding"]["mesh"].values())
-    given, out = tmp_path / "in.npz", tmp_path / "out.npz"
-    np.savez(given, source=module.source, devices=count, explicit=explicit, **arrays)
-    paths = os.pathsep.join([str(kit.ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    subprocess.run(
-        [sys.executable, HERE / "sharded_devices.py", given, out],
-        check=True,
-        timeout=100,
-        env={**os.environ, "PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"},
-    )
-    return list(np.load(out).values())
 
 
 @pytest.mark.parametrize(
@@ -109,10 +67,12 @@ def test_what_is_cut_is_chosen_and_said():
     [
         ("layer_norm", "a=3", None,
          "tile_m has 256 positions, which 3 devices cannot share equally"),
-        ("matmul_bias_gelu_odd", "a=2", "tile_k=a",
-         "'biased' makes something else of a sum of which each device has a part"),
-        ("attention", "a=2", "tile_n=a", "does more with 'm_i' than to add to it"),
-        ("causal_attention", "a=4", "tile_m=a", "asks where in its range tile_m is"),
+        ("welford", "a=2", "block_n=a",
+         "'squares_1' makes 'squares', which the loop '_for_loop' carries, into what no merge of"),
+        ("recurrence_loop", "a=2", "block_1=a",
+         "'store' writes what the loop '_for_loop' has carried so far"),
+        ("flagged_sums", "a=2", "tile_n=a",
+         "more is made of what the cut loop '_for_loop' gives within another loop"),
         ("gram", "a=2", "tile_m=a", "the axis a would cut two dims of out"),
         ("bmm", "a=2", "tile_q=a", "there is no block 'tile_q'; there are: tile_b, tile_m"),
         ("bmm", "a=2", "tile_b=b", "the mesh has no axis 'b'"),

@@ -235,7 +235,7 @@ static void test_wrong_heads(void **state) {
 	         "expected the host, which launches the kernels, found the end of the text"},
 		{"program p for v6e x", 1, 19, "kernel-syntax", "expected the end of the line, found 'x'"},
 		{"program p for v6e\nfoo", 2, 1, "kernel-syntax",
-	         "expected input, output, config, sizes, cost, vmem, estimate, kernel or host, found 'foo'"},
+	         "expected input, output, config, sizes, axes, cost, vmem, estimate, kernel or host, found 'foo'"},
 		{"program p for v6e\nconfig {", 2, 1, "kernel-syntax",
 	         "the configuration is not the members of a JSON object"},
 		{"program p for v6e\nconfig \nconfig", 3, 1, "kernel-syntax",

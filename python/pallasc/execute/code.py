@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..reference.values import INT32
-from . import control, effects, ops, pointwise
+from . import axes, control, effects, ops, pointwise
 from .errors import ExecuteError, TextError, located
 from .scopes import POINT, Memory, Scope, Value, function, integer
 from .syntax import Type
@@ -51,7 +51,7 @@ class Code:
         """What runs a statement; None: nothing is left to do."""
         if stmt.op in pointwise.TABLE or stmt.op in ops.BUILDERS:
             return self.pure(stmt, scope)
-        for table in (INTS, effects.STATEMENTS, control.STATEMENTS):
+        for table in (INTS, axes.STATEMENTS, effects.STATEMENTS, control.STATEMENTS):
             if stmt.op in table:
                 return table[stmt.op](self, stmt, scope)
         raise ExecuteError(f"unknown op {stmt.op}")

@@ -1,6 +1,7 @@
 """Runs a program: the wrapper on each device, and its kernels over their grids."""
 
 import itertools
+import math
 
 import numpy as np
 
@@ -38,6 +39,18 @@ class Device:
         if not 0 <= number < len(devices):
             raise ExecuteError(f"there is no device {number}")
         return devices[number]
+
+    def counts(self):
+        """The devices along each axis of the program's mesh."""
+        return tuple(self.machine.program.axes.values())
+
+    def together(self, value):
+        """What each device has, when all are here."""
+        self.machine.board[self.number] = value
+        self.turns.meet(self.number)
+        parts = dict(self.machine.board)
+        self.turns.meet(self.number)  # before anybody has the next one
+        return parts
 
     def mirror(self, other, view):
         """The memory here that stands where `view` does on the other device."""
@@ -199,7 +212,8 @@ class Machine:
             raise TextError("the wrapper returns nothing", program.host_line)
         self.gives = [self.code.value(arg, scope)[1] for arg in last.args]
         self.mesh = {kernel.devices for kernel in program.kernels if kernel.mesh}
-        self.devices = []
+        self.mesh |= {math.prod(program.axes.values())} if program.axes else set()
+        self.devices, self.board = [], {}
 
     def run(self, arrays):
         """A tuple of the arrays that the program returns; with a mesh each has a device dim."""

@@ -52,6 +52,9 @@ class Lines:
         return self.raw[self.at - 1]
 
 
+_HEAD = "input, output, config, sizes, axes, cost, vmem, estimate, kernel or host"
+
+
 def parse(text):
     """The Program that a text is."""
     lines = Lines(text)
@@ -73,13 +76,17 @@ def parse(text):
             program.inputs.append(_array(line))
         elif word == "output":
             program.outputs.append(_array(line))
+        elif word == "axes":
+            while line.at < len(line.tokens):
+                axis = line.name()
+                program.axes[axis] = line.integer()
         elif word == "kernel":
             program.kernels.append(_kernel(lines, line))
         elif word.startswith("host"):
             _host(lines, line, program)
         else:
             line.at = 0
-            line.fail("expected input, output, config, sizes, cost, vmem, estimate, kernel or host")
+            line.fail(f"expected {_HEAD}")
     if program.host is None:
         raise TextError("there is no host(...)", len(lines.raw))
     return program

@@ -225,5 +225,6 @@ class Program:
     kernels: list = field(default_factory=list)
     parameters: list = field(default_factory=list)
     config: dict = field(default_factory=dict)
+    axes: dict = field(default_factory=dict)  # of a mesh: name and devices
     host: list | None = None
     host_line: int = 0

@@ -60,7 +60,7 @@ def compile_job(job, folder):
     compiled = lowered.compile()
     found = dump.collect(folder, job["target"], traced.jaxpr, values)
     if isinstance(function, Module):
-        found["devices"] = mesh.devices(function.info)
+        found["devices"] = function.info["mesh"]["devices"]
     dump.save(job["dump"], found)
     temp_bytes = compiled.memory_analysis().temp_size_in_bytes
     return {"kernels": scoped_vmem(compiled), "temp_bytes": temp_bytes}

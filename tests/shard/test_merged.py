@@ -1,0 +1,148 @@
+"""Loops of which each device runs a part of the steps: what they carry is merged."""
+
+import math
+
+import kit
+import numpy as np
+import pallasc
+import pytest
+from on_devices import arrays, devices, small, wide
+
+COUNTS = pytest.mark.parametrize("count", [2, 4, 8])
+
+
+def attention():
+    """[2, 2, 64, 128] queries and 512 keys."""
+    few, flat = [2, 2, 64, 128], [4, 64, 128]
+    many, many_flat = [2, 2, 512, 128], [4, 512, 128]
+    shapes = {"q_in": few, "k_in": many, "v_in": many, "q_view": flat, "out": flat}
+    shapes |= {"k_in_reshape": many_flat, "k_view": [4, 128, 512], "v_view": many_flat}
+    shapes |= {"lse": [4, 64]}
+    config = {"block_sizes": [1, 32, 64], "pallas_loop_type": "fori_loop"}
+    document = small("attention", shapes, [4, 64, 512], config)
+    document["returns"][0]["shape"] = few
+    return document
+
+
+def attended(q, k, v):
+    """Out and lse of attention in float64."""
+    scores = np.asarray(q, np.float64) @ k.swapaxes(-1, -2)
+    weights = np.exp2(scores * kit.document("attention")["scalars"][0]["value"])
+    total = weights.sum(-1, keepdims=True)
+    return weights / total @ v, np.log2(total).reshape(-1, q.shape[-2])
+
+
+def heads():
+    """Queries, keys and values, the greatest scores among a few keys."""
+    random = np.random.default_rng(0)
+    q, k, v = (random.standard_normal((2, 2, n, 128), np.float32) for n in (64, 512, 512))
+    k[:, :, 100:110] *= 20
+    return {"q": q, "k": k, "v": v}
+
+
+def test_what_is_merged_is_said():
+    ran = kit.run(
+        kit.path("attention"), "--mesh", "a=2", "--shard", "tile_n=a", "--explain", "--emit=none"
+    )
+    scaled = "parts are scaled by exp2(their m_i - the greatest) and added up"
+    assert "m_i is merged along a behind kernel 0: the greatest of parts is taken" in ran.err
+    assert f"acc is merged along a behind kernel 0: {scaled}" in ran.err
+    assert "a device sends and gets 1064960 bytes" in ran.err
+
+
+@COUNTS
+def test_keys_of_attention(count, tmp_path):
+    module = pallasc.shard(attention(), {"keys": count}, {"tile_n": "keys"})
+    assert module.info["sharding"]["inputs"] == [[], [None, None, "keys"], [None, None, "keys"]]
+    assert module.info["sharding"]["outputs"] == [[], []]
+    given = heads()
+    for out, expected in zip(devices(module, given, tmp_path), attended(**given), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_keys_and_rows_of_attention(tmp_path):
+    mesh, blocks = {"heads": 2, "rows": 2, "keys": 2}, {"tile_m": "rows", "tile_n": "keys"}
+    module = pallasc.shard(attention(), mesh, blocks | {"tile_b": "heads"})
+    assert module.info["sharding"]["inputs"][:2] == [
+        ["heads", None, "rows"],
+        ["heads", None, "keys"],
+    ]
+    given = heads()
+    for out, expected in zip(devices(module, given, tmp_path), attended(**given), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@COUNTS
+def test_keys_of_other_segments(count, tmp_path):
+    """Each device has keys of few segments: most rows have none of theirs there, some nowhere."""
+    document = wide("segment_attention")
+    given, random = arrays(document), np.random.default_rng(1)
+    for name, most in (("q_ids", 9), ("kv_ids", 8)):
+        given[name] = np.sort(random.integers(0, most, (2, 256)).astype(np.int32))
+    module = pallasc.shard(document, {"a": count}, {"tile_n": "a"})
+    (out,) = devices(module, given, tmp_path)
+    q, k, v, q_ids, kv_ids = given.values()
+    scores = q.astype(np.float64) @ k.swapaxes(-1, -2) * document["scalars"][0]["value"]
+    weights = np.exp2(scores) * (q_ids[:, None, :, None] == kv_ids[:, None, None, :])
+    total = weights.sum(-1, keepdims=True)
+    assert (total == 0).any()
+    expected = weights / np.where(total == 0, 1, total) @ v
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@COUNTS
+def test_softmax_of_split_columns(count, tmp_path):
+    """Its second loop reads what was merged of the first."""
+    document = kit.document("softmax_two_pass")
+    module = pallasc.shard(document, {"n": count}, {"block_n": "n"})
+    cut = [[None, "n"]]
+    assert module.info["sharding"] == {"mesh": {"n": count}, "inputs": cut, "outputs": cut}
+    given = arrays(document, 5)
+    (out,) = devices(module, given, tmp_path)
+    weights = np.exp(given["x"].astype(np.float64))
+    expected = weights / weights.sum(1, keepdims=True)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-7)
+
+
+@COUNTS
+def test_cross_entropy_of_a_split_vocabulary(count, tmp_path):
+    document = kit.document("cross_entropy_online")
+    module = pallasc.shard(document, {"vocabulary": count}, {"tile_v": "vocabulary"})
+    given = arrays(document, 4)
+    labels = np.random.default_rng(1).integers(0, 1024, (256, 1)).astype(np.int32)
+    (losses,) = devices(module, given | {"labels": labels}, tmp_path)
+    logits = given["logits"].astype(np.float64)
+    expected = np.log(np.exp(logits).sum(1)) - np.take_along_axis(logits, labels, 1)[:, 0]
+    np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-4)
+
+
+@COUNTS
+def test_greatest_and_least_of_split_columns(count, tmp_path):
+    document = kit.document("long_extremes")
+    module = pallasc.shard(document, {"n": count}, {"tile_n": "n"})
+    given = arrays(document)
+    high, low = devices(module, given, tmp_path)
+    np.testing.assert_array_equal(high, given["x"].max(1))
+    np.testing.assert_array_equal(low, given["x"].min(1))
+
+
+@COUNTS
+def test_epilogue_of_a_split_sum(count, tmp_path):
+    document = wide("matmul_bias_gelu")
+    module = pallasc.shard(document, {"k": count}, {"tile_k": "k"})
+    given = arrays(document, 0.25)
+    (out,) = devices(module, given, tmp_path)
+    x, y, bias = (each.astype(np.float64) for each in given.values())
+    biased = x @ y + bias
+    expected = biased * (1 + np.vectorize(math.erf)(biased / math.sqrt(2))) / 2
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@COUNTS
+def test_sum_that_begins_elsewhere(count, tmp_path):
+    document = wide("matmul_residual")
+    module = pallasc.shard(document, {"k": count}, {"tile_k": "k"})
+    given = arrays(document)
+    (out,) = devices(module, given, tmp_path)
+    x, y, scale, residual = (each.astype(np.float64) for each in given.values())
+    np.testing.assert_allclose(out, x * scale @ y + residual, rtol=1e-4, atol=1e-3)
