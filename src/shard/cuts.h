@@ -38,8 +38,9 @@ typedef struct Cuts {
 	const Mesh *mesh;
 	const CarriedFacts **facts; /* by GraphId, of loops that were asked for; they do not depend on cuts */
 	Cut *block;                 /* by BlockId */
-	Parted *tensor;             /* by TensorId */
-	Parted *returned;           /* by Module.returns */
+	ExprId *range;    /* of a cut block: its extent, or of computed ones the dim that it goes along; NONE */
+	Parted *tensor;   /* by TensorId */
+	Parted *returned; /* by Module.returns */
 	VEC(Split) splits;
 	VEC(Stored) stored;
 	VEC(NodeId) dropped; /* conversions before such a store, which come after the merge */
@@ -87,9 +88,16 @@ bool carried_begins_as_nothing(const Module *m, GraphId g, uint32_t i, const Car
 bool split_is_possible(Cuts *c, NodeId call, const Cut *cut);
 /* ... and is one, for all Cuts.splits; blocks are one device's by now. The merges behind both get Merge.root. */
 void split_roots(Cuts *c, Sharding *s);
+/* The positions that a device has of a cut block. */
+static inline int64_t cuts_part(const Cuts *c, BlockId b) {
+	return c->m->exprs.at[c->range[b]].value / cut_parts(c->mesh, &c->block[b]);
+}
 /* positions.c: a query of a cut block's positions can be answered. */
 bool position_is_known(Cuts *c, NodeId query);
 /* ... and is, for all Cuts.queries: with the offset of the device's part. */
 void positions_shift(Cuts *c, Sharding *s);
+/* The loop graph g goes from and to positions of the whole range of its block i: from now on over those of the device's
+ * part among them. */
+void positions_clip(Cuts *c, Sharding *s, GraphId g, uint32_t i);
 
 #endif

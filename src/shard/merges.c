@@ -33,14 +33,24 @@ static bool is_only_store(const Cuts *c, NodeId store) {
 	       op_arg(m, store, "extra_mask")->kind == ARG_NULL;
 }
 
+/* Another name of n; of what a phi begins with it is none. */
+static bool is_name_of(const Module *m, NodeId user, NodeId n) {
+	uint16_t op = node_get(m, user)->op;
+	return (op == OP_NEW_VAR || op == OP_PHI) && alias_arg(m, user)->kind == ARG_REF &&
+	       alias_arg(m, user)->node == n;
+}
+
+/* It is no use of the value. */
+static bool only_asks(uint16_t op) { return op == OP_SYM_SIZE || op == OP_PHI; }
+
 /* All that becomes of a value: it is converted, and stored. What is found is kept in c if it is so. */
 static bool only_stored(Cuts *c, NodeId n, const Stored *as) {
 	const Module *m = c->m;
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
 		NodeId user = arg_get(m, u)->user;
 		uint16_t op = node_get(m, user)->op;
-		bool ok = op == OP_SYM_SIZE;
-		if (op == OP_NEW_VAR || op == OP_PHI)
+		bool ok = only_asks(op);
+		if (is_name_of(m, user, n))
 			ok = only_stored(c, user, as);
 		else if (op == OP_CONVERT && dtype_is_float(node_type(m, user)->dtype) && dtype_is_float(as->dtype)) {
 			vec_push(c->a, &c->dropped, user);
@@ -63,8 +73,7 @@ static bool is_used(const Module *m, NodeId n) {
 	bool any = false;
 	for (ArgId u = node_uses(m, n); u != NONE && !any; u = arg_get(m, u)->next_use) {
 		NodeId user = arg_get(m, u)->user;
-		uint16_t op = node_get(m, user)->op;
-		any = op == OP_NEW_VAR || op == OP_PHI ? is_used(m, user) : op != OP_SYM_SIZE;
+		any = is_name_of(m, user, n) ? is_used(m, user) : !only_asks(node_get(m, user)->op);
 	}
 	return any;
 }

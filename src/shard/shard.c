@@ -4,10 +4,11 @@
 static void start(Cuts *c, Module *m, const Mesh *mesh, const CarriedFacts **facts, const Cut *blocks) {
 	*c = (Cuts){.m = m, .a = m->arena, .mesh = mesh, .facts = facts, .at = NONE};
 	c->block = arena_array(c->a, m->blocks.count + 1, sizeof *c->block);
+	c->range = arena_array(c->a, m->blocks.count + 1, sizeof *c->range);
 	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
 	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
 	for (BlockId b = 0; b < m->blocks.count; b++)
-		c->block[b] = blocks[b];
+		c->block[b] = blocks[b], c->range[b] = m->blocks.at[b].extent;
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank};
 	for (uint32_t r = 0; r < m->returns.count; r++) {
@@ -149,7 +150,7 @@ static const char *read_blocks(Search *s, const char *text) {
  */
 
 static ExprId part(Module *m, const Mesh *mesh, ExprId size, const Cut *cut) {
-	return cut->count ? expr_int(m, m->exprs.at[size].value / cut_parts(mesh, cut)) : size;
+	return cut->count && size != NONE ? expr_int(m, m->exprs.at[size].value / cut_parts(mesh, cut)) : size;
 }
 
 static void localise_tensor(const Cuts *c, TensorId t) {
@@ -201,19 +202,31 @@ static void localise_nodes(const Cuts *c) {
 		}
 }
 
+static bool goes_over_all(const Cuts *c, GraphId g, uint32_t i) {
+	const Graph *graph = graph_get(c->m, g);
+	const Arg *begin = arg_item(c->m, node_arg(c->m, graph->caller, 1), i);
+	const Arg *end = arg_item(c->m, node_arg(c->m, graph->caller, 2), i);
+	return begin->kind == ARG_INT && begin->integer == 0 && end->kind == ARG_INT &&
+	       expr_is_int(c->m, c->range[graph->blocks.at[i]], end->integer);
+}
+
+static void localise_loops(Cuts *c, Sharding *s) {
+	Module *m = c->m;
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count && graph_get(m, g)->kind != GRAPH_ROOT; i++) {
+			BlockId b = graph_get(m, g)->blocks.at[i];
+			ArgId ends = node_arg(m, graph_get(m, g)->caller, 2)->list.first;
+			if (c->block[b].count && goes_over_all(c, g, i))
+				arg_set(m, ends + i, arg_int(cuts_part(c, b)));
+			else if (c->block[b].count)
+				positions_clip(c, s, g, i);
+		}
+}
+
 static void localise_blocks(const Cuts *c) {
 	Module *m = c->m;
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		m->blocks.at[b].extent = part(m, c->mesh, m->blocks.at[b].extent, &c->block[b]);
-	for (GraphId g = 0; g < m->graphs.count; g++) {
-		const Graph *graph = graph_get(m, g);
-		for (uint32_t i = 0; i < graph->blocks.count && graph->kind != GRAPH_ROOT; i++) {
-			BlockId b = graph->blocks.at[i];
-			const Arg *ends = node_arg(m, graph->caller, 2);
-			if (c->block[b].count)
-				arg_set(m, ends->list.first + i, arg_int(m->exprs.at[m->blocks.at[b].extent].value));
-		}
-	}
 }
 
 static void localise(Cuts *c, Sharding *s) {
@@ -230,9 +243,10 @@ static void localise(Cuts *c, Sharding *s) {
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		for (uint32_t d = 0; m->returns.at[r].has_shape && d < m->returns.at[r].rank; d++)
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
+	positions_shift(c, s);
+	localise_loops(c, s);
 	localise_blocks(c);
 	localise_nodes(c);
-	positions_shift(c, s);
 	split_roots(c, s);
 	m->given_alignments = NULL; /* they are facts of the whole document */
 	m->given_loop_facts = NULL;
@@ -274,8 +288,7 @@ static void explain(const Cuts *c, const Search *found, Sharding *s) {
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "%s is cut along %s: %lld positions on each of %lld devices",
 			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &c->block[b]),
-			                      (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value,
-			                      (long long)cut_parts(c->mesh, &c->block[b])));
+			                      (long long)cuts_part(c, b), (long long)cut_parts(c->mesh, &c->block[b])));
 	explain_merges(c, s);
 	vec_push(c->a, &s->remarks,
 	         arena_printf(c->a, "a device sends and gets %.0f bytes, and holds %.0f of arrays", found->sent,

@@ -250,7 +250,7 @@ static void drop_phis(Module *m, NodeId load) {
 	for (ArgId u = node_uses(m, load), next; u != NONE; u = next) {
 		NodeId user = arg_get(m, u)->user;
 		next = arg_get(m, u)->next_use;
-		if (node_get(m, user)->op != OP_PHI)
+		if (node_get(m, user)->op != OP_PHI || node_input(m, user, 1) != load)
 			continue;
 		node_replace_uses(m, user, load, NONE);
 		node_remove(m, user);
