@@ -459,6 +459,8 @@ static bool check_stores(Cuts *c, GraphId g, BlockId b) {
 		    indexed_by(c->m, n, b))
 			continue;
 		TensorId t = access_tensor(c->m, n);
+		if (cuts_merge_atomic(c, n, &c->block[b]))
+			continue;
 		return cuts_refuse(c, n, "'%s' writes the same places of %s in each step of %s", node->name,
 		                   t == NONE ? "an array" : name_of(c, t), block_name(c, b));
 	}

@@ -60,6 +60,12 @@ static inline const Arg *access_index(const Module *m, NodeId n) { return node_a
 static inline bool cut_is(const Cut *x, const Cut *y) {
 	return x->count == y->count && memcmp(x->axis, y->axis, x->count) == 0;
 }
+static inline bool cut_has(const Cut *x, uint8_t axis) {
+	bool any = false;
+	for (uint32_t i = 0; i < x->count; i++)
+		any = any || x->axis[i] == axis;
+	return any;
+}
 /* Of an all-reduce of so many elements: all but one's own part, there and back. */
 void cuts_send(Cuts *c, double elements, Dtype dtype, const Cut *cut);
 
@@ -80,6 +86,8 @@ bool arg_is_filled(const Module *m, const Arg *a, double *value);
 /* merges.c: what the cut loop that graph g is leaves on each device can be merged: Cuts.splits or Cuts.stored says how.
  */
 bool cuts_merge_loop(Cuts *c, GraphId g, const Cut *cut);
+/* An atomic at the same places in each step of a block with this cut: each device has its own array, all are merged. */
+bool cuts_merge_atomic(Cuts *c, NodeId atomic, const Cut *cut);
 /* What carried value i is before the first step; is it nothing, so that each device can begin with it? A sum that is
  * not begins at 0, and what it began at is added when it is merged. */
 const Arg *carried_first(const Module *m, GraphId g, uint32_t i);

@@ -185,7 +185,7 @@ static void localise_stores(Cuts *c) {
 	for (uint32_t i = 0; i < c->dropped.count; i++)
 		node_replace_uses(m, c->dropped.at[i], node_input(m, c->dropped.at[i], 0), NONE);
 	for (uint32_t i = 0; i < c->stored.count; i++) {
-		TensorId t = access_tensor(m, c->stored.at[i].store);
+		TensorId t = tensor_base(m, access_tensor(m, c->stored.at[i].store));
 		Dtype dtype = m->tensors.at[t].dtype, part = c->stored.at[i].dtype;
 		m->tensors.at[t].dtype = part;
 		if (dtype != part)

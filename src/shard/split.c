@@ -403,7 +403,7 @@ void split_roots(Cuts *c, Sharding *s) {
 	for (uint32_t i = 0; i < c->stored.count; i++) {
 		const Stored *stored = &c->stored.at[i];
 		Merge merge = {.kind = stored->kind, .by = NONE, .cut = stored->cut};
-		merge.tensor = access_tensor(c->m, stored->store);
+		merge.tensor = tensor_base(c->m, access_tensor(c->m, stored->store));
 		merge.name = c->m->tensors.at[merge.tensor].name;
 		push_merge(&p, stored->store, &merge);
 	}
