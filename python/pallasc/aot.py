@@ -18,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import mesh
 from .chips import TOPOLOGIES
 from .command import Parser, bytes_text, positive, seconds_text
 from .errors import FileError, UsageError
@@ -246,7 +247,7 @@ def _prepare(module, target):
 
 def _program(module):
     """Which worker compiles it."""
-    return "aot_mesh" if "mesh" in module.info else "aot_worker"
+    return "aot_mesh" if mesh.has_mesh(module.info) else "aot_worker"
 
 
 def _job(module):

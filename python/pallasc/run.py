@@ -52,7 +52,7 @@ def main(argv):
     info = module.info
     simulated = chips.choose_platform(options.interpret)
     if mesh.has_mesh(info):
-        if options.graph:
+        if options.graph and "sharding" not in info:
             raise UsageError("--graph: no graph gives a module that runs on a mesh")
         if simulated:
             mesh.simulate_devices(info)

@@ -61,7 +61,7 @@ def compile_job(job, folder):
     compiled = lowered.compile()
     found = dump.collect(folder, job["target"], traced.jaxpr, values)
     if isinstance(function, Module):
-        found["devices"] = function.info["mesh"]["devices"]
+        found["devices"] = mesh.count(function.info)
     dump.save(job["dump"], found)
     temp_bytes = compiled.memory_analysis().temp_size_in_bytes
     return {"kernels": scoped_vmem(compiled), "temp_bytes": temp_bytes}
