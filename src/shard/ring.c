@@ -279,8 +279,7 @@ void ring_explain(const Cuts *c, Sharding *s) {
 		if (cut_has(&c->block[b], ring->steps))
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "the ring along %s has %lld steps, each of %lld positions of %s",
-			                      axis, devices, (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value,
-			                      c->m->blocks.at[b].name));
+			                      axis, devices, (long long)cuts_part(c, b), c->m->blocks.at[b].name));
 }
 
 /* ---- what is left at the end of a step --------------------------------------------------------------------------- */

@@ -230,7 +230,7 @@ def test_explained(document, options, lines, tmp_path):
         ("causal_attention", ["--gather", "q_in=a", "--shard", "tile_b=a"],
          "asks where in its range tile_m is"),
         ("causal_attention", ["--gather", "k_in=a,v_in=a:tile_n", "--shard", "tile_m=a"],
-         "the range of tile_n is computed"),
+         "'tile_index_1' asks where in its range tile_n is"),
         ("attention", ["--scatter", "out=a", "--shard", "tile_n=a"],
          "'m_i', which the loop '_for_loop' carries, is no sum; in one step: more is made of"),
     ],
