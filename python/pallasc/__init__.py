@@ -14,12 +14,14 @@ __all__ = [
     "Module",
     "PallascError",
     "compile",
+    "experts",
     "export",
     "grad",
     "jit",
     "reference",
     "shard",
     "vjp",
+    "worklist",
 ]
 
 _LAZY = {
@@ -28,11 +30,13 @@ _LAZY = {
     "Module": ("module", "Module"),
     "CompileError": ("errors", "CompileError"),
     "PallascError": ("errors", "PallascError"),
+    "experts": ("mixture", "experts"),
     "export": ("export", None),
     "grad": ("differentiate", "grad"),
     "reference": ("reference", None),
     "shard": ("binding", "shard"),
     "vjp": ("pairing", "vjp"),
+    "worklist": ("mixture", "worklist"),
 }
 
 

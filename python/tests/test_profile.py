@@ -321,11 +321,14 @@ def test_bounds_of_the_grid_are_operands():
 
     table = np.array([3, 1, 2, 0], np.int32)
     shapes = [jax.ShapeDtypeStruct(s, d) for s, d in (((), "int32"), ((4,), "int32"))]
-    closed = jax.make_jaxpr(function)(*shapes, jax.ShapeDtypeStruct((32, 128), "float32"))
-    ((name, known),) = scalars.known_calls(closed, [np.int32(2), table, None])
-    assert name == "k" and set(known) == {0, 1}
-    assert known[0] == 2
-    np.testing.assert_array_equal(known[1], table)
+    shapes.append(jax.ShapeDtypeStruct((32, 128), "float32"))
+    # As emitted modules call it, too.
+    for called in (function, jax.jit(jax.custom_batching.sequential_vmap(function))):
+        closed = jax.make_jaxpr(called)(*shapes)
+        ((name, known),) = scalars.known_calls(closed, [np.int32(2), table, None])
+        assert name == "k" and set(known) == {0, 1}
+        assert known[0] == 2
+        np.testing.assert_array_equal(known[1], table)
 
 
 def test_matrix_work_is_verified():

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from builder import close, normal, pointwise_doc
 from pallasc import aot, reference
+from pallasc.errors import UsageError
 from pallasc.lint import lint_module
 from pallasc.module import Module
+from pallasc.profile import command as profile
 from pallasc.reference.document import resized
 from pallasc.simulate import interpret_params, simulate
 from sized import sized
@@ -177,6 +179,15 @@ def test_commands_take_each_size_or_one(text, tmp_path):
         f"pallasc: error: {module}: no kernel for --size S=12: its sizes are "
         "S=8, D=128; S=8, D=256; S=16, D=128; S=16, D=256\n"
     )
+
+
+def test_a_page_is_of_one_size(text, tmp_path):
+    module = tmp_path / "k.py"
+    module.write_text(text)
+    with pytest.raises(UsageError, match="--page: the module has several sizes"):
+        profile.main([str(module), "--page", str(tmp_path / "k.html")])
+    with pytest.raises(UsageError, match="no kernel for --size S=9: its sizes are S=8, D=128;"):
+        profile.main([str(module), "--size", "S=9"])
 
 
 def test_each_size_is_compiled_for_a_tpu(text, monkeypatch, tmp_path):

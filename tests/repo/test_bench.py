@@ -20,6 +20,7 @@ import pass_tables  # noqa: E402
 import race  # noqa: E402
 import race_tables  # noqa: E402
 import results  # noqa: E402
+import scaling  # noqa: E402
 import sections  # noqa: E402
 import serving  # noqa: E402
 import tpu_rows  # noqa: E402
@@ -522,3 +523,20 @@ def test_what_steers_a_row_is_given_to_our_tuner(tmp_path):
     assert set(arguments) == {"blocks", "groups", "offsets"}
     assert np.load(arguments["offsets"]).shape == (33,)
     assert tuners.steering(tuners.Row("a.py:b", ()), text, tmp_path) == ()
+
+
+def test_between_chips():
+    """Bytes over rates of rings and lines: 100 GB/s a link on v6e, a microsecond a chip."""
+    assert scaling.torus("v6e", 1024) == ((16, 16), 4)
+    assert scaling.torus("v7x", 1024) == ((8, 8, 16), 1)
+    size = 1.6e9
+    ring, line = scaling.gathered_s("v6e", (16,), size), scaling.gathered_s("v6e", (8,), size)
+    assert ring == pytest.approx(1.5e9 / 200e9 + 8e-6)
+    assert line == pytest.approx(1.4e9 / 100e9 + 7e-6)
+    both = scaling.gathered_s("v6e", (16, 16), size)
+    assert both == pytest.approx(size * 255 / 256 / 400e9 + 16e-6)
+    assert scaling.added_s("v6e", 256, size) == pytest.approx(2 * both)
+    between = 1.5 * size / 256 / 12.5e9
+    assert scaling.added_s("v6e", 1024, size) == pytest.approx(2 * both + between)
+    assert scaling.exchanged_s("v6e", (4, 8), 1e9) == pytest.approx(2 * 1e9 / 100e9 + 10e-6)
+    assert scaling.exchanged_s("v7x", (8, 8, 16), 1e9) == pytest.approx(2 * 1e9 / 100e9 + 16e-6)

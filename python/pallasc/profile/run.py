@@ -16,7 +16,7 @@ from pathlib import Path
 from .. import aot
 from ..errors import CompileError, FileError, UsageError
 from ..module import PARSING, Module, kernel_text, read_module, with_all_vmem
-from . import chips, dump
+from . import chips, dump, scalars
 from .estimate import estimate
 
 TIMEOUT_S = 600.0
@@ -145,7 +145,7 @@ def _key(job):
     data = [hashlib.sha256(Path(p).read_bytes()).hexdigest() for p in job["arguments"].values()]
     versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib", "libtpu")]
     parts = [dump.FORMAT, code_of(job["source"]), job["target"], job["simulate"], versions]
-    parts += [list(job["arguments"]), data]
+    parts += [list(job["arguments"]), data, *([scalars.FORMAT] if data else [])]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

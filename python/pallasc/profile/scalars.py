@@ -11,6 +11,7 @@ import re
 
 import numpy as np
 
+FORMAT = 2  # of how much is known of calls: dumps of functions with data are kept by it
 MAX_BYTES = 1 << 20  # SMEM has as much
 _TYPE = r"%([\w.\-]+) = (\w+)\[([\d,]*)\]\{([^}]*)\}"
 _CALL = r"%([\w.\-]+) = [^\n]*?custom-call\(([^\n]*?)\), custom_call_target=\"tpu_custom_call\""
@@ -66,7 +67,8 @@ def _is_small(array):
 def _results(equation, inputs, found):
     """What is known of an equation's results: None for what is not."""
     unknown = [None] * len(equation.outvars)
-    body = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+    named = ("jaxpr", "call_jaxpr", "call")  # the last of custom_vmap
+    body = next((equation.params[name] for name in named if name in equation.params), None)
     if hasattr(body, "jaxpr") and len(body.jaxpr.invars) == len(inputs):
         return _walk(body.jaxpr, body.consts, inputs, found)
     if hasattr(body, "eqns") and len(body.invars) == len(inputs) and not body.constvars:

@@ -14,9 +14,8 @@ import tempfile
 import time
 import warnings
 
-from .. import mesh
+from .. import chips, mesh
 from ..aot_worker import _limit_memory, _needs_name, scoped_vmem, tracing_for
-from ..chips import TOPOLOGIES
 from ..errors import PallascError, UsageError
 from ..module import Module
 from . import dump
@@ -46,7 +45,7 @@ def compile_job(job, folder):
     dump.prepare(folder, job["simulate"])
     from jax.experimental import topologies
 
-    topology = TOPOLOGIES[job["target"]]
+    topology = chips.topology(job["target"], devices_of(job))
     devices = topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
     with tracing_for(devices[0]):
         function, arguments, names = of_expression(job) if "path" in job else of_module(job)
@@ -65,6 +64,12 @@ def compile_job(job, folder):
     dump.save(job["dump"], found)
     temp_bytes = compiled.memory_analysis().temp_size_in_bytes
     return {"kernels": scoped_vmem(compiled), "temp_bytes": temp_bytes}
+
+
+def devices_of(job):
+    """How many devices run the function of a job."""
+    info = Module(job["source"], job["filename"]).info if "source" in job else {}
+    return mesh.devices(info) if mesh.exchanges(info) else 1
 
 
 def on_one(device, function, arguments):
