@@ -307,9 +307,7 @@ static bool check_access(Cuts *c, NodeId n) {
 /* A position within the whole range: of the device's part, and where that begins. */
 static bool check_query(Cuts *c, NodeId n) {
 	BlockId b = arg_block(c->m, node_arg(c->m, n, 0));
-	uint32_t asked = c->queries.count;
 	bool known = b == NONE || c->block[b].count == 0 || position_is_known(c, n);
-	known = known && (asked == c->queries.count || !cut_has(&c->block[b], c->ring->steps));
 	return known || cuts_refuse(c, n, "'%s' asks where in its range %s is (%s)", node_get(c->m, n)->name,
 	                            block_name(c, b), op_row(node_get(c->m, n)->op)->target);
 }
@@ -480,10 +478,6 @@ bool goes_over_all(const Cuts *c, GraphId g, uint32_t i) {
 /* A loop goes from one position of its block's range to another. */
 static bool check_bounds(Cuts *c, GraphId g, uint32_t i) {
 	const Graph *graph = graph_get(c->m, g);
-	BlockId b = graph->blocks.at[i];
-	if (cut_has(&c->block[b], c->ring->steps) && !goes_over_all(c, g, i))
-		return cuts_refuse(c, graph->caller, "the loop '%s' does not go over all of %s",
-		                   node_get(c->m, graph->caller)->name, block_name(c, b));
 	return graph->lengths == NONE || cuts_refuse(c, graph->caller, "the rows of %s have lengths of their own",
 	                                             block_name(c, graph->blocks.at[i]));
 }

@@ -89,7 +89,6 @@ int64_t devices_of(const Cuts *c, const Cut *cut);
 /* The number of the root that a node is in, as kernels are counted. */
 uint32_t root_number(const Module *m, NodeId n);
 void ring_explain(const Cuts *c, Sharding *s);
-bool cut_has(const Cut *cut, uint32_t axis);
 Cut cut_without(const Cut *cut, uint32_t axis);
 /* carried.c: the facts of loop graph g, in the arena. */
 const CarriedFacts *carried_facts(const Module *m, Arena *a, GraphId g);

@@ -118,13 +118,6 @@ const char *ring_read(const Module *m, Mesh *mesh, const ShardRequest *request, 
 
 /* ---- what can be done -------------------------------------------------------------------------------------------- */
 
-bool cut_has(const Cut *cut, uint32_t axis) {
-	bool any = false;
-	for (uint32_t i = 0; i < cut->count; i++)
-		any = any || cut->axis[i] == axis;
-	return any;
-}
-
 Cut cut_without(const Cut *cut, uint32_t axis) {
 	Cut rest = {0};
 	for (uint32_t i = 0; i < cut->count; i++)
@@ -312,6 +305,8 @@ static bool settle_access(Cuts *c, const Sharding *s, NodeId n) {
 
 bool ring_settle(Cuts *c, Sharding *s) {
 	Ring *ring = &s->ring;
+	for (uint32_t i = 0; i < s->offsets.count; i++)
+		ring->asks = ring->asks || cut_has(&s->offsets.at[i].cut, ring->steps);
 	uint32_t along = ring->kind == RING_GATHER ? ring->steps : ring->axis;
 	for (uint32_t i = 0; i < s->merges.count && ring->kind != RING_NONE; i++) {
 		Merge *merge = &s->merges.at[i];
