@@ -272,10 +272,9 @@ def test_wrong_usage():
 RINGS = (
     ("matmul_4096", {"tile_n": "ring"}, {"gather": {"x": "ring"}}),
     ("matmul_4096", {"tile_k": "ring"}, {"scatter": {"out": "ring"}}),
-    (
-        "attention_b8_h32_s8192_d128",
-        {"tile_m": "ring"},
-        {"gather": {"k_in": "ring", "v_in": "ring"}},
+    *(
+        (graph, {"tile_m": "ring"}, {"gather": {"k_in": "ring", "v_in": "ring"}})
+        for graph in ("attention_b8_h32_s8192_d128", "causal_attention")
     ),
 )
 # Slices of 4 and 8 chips, of v7x with two devices each.
