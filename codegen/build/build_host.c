@@ -16,6 +16,7 @@ typedef struct Host {
 	ValueId *tensor;    /* by tensor: what the wrapper holds of it; NONE */
 	const Operand **as; /* ... a kernel gave it so; NULL: it is as the tensor is */
 	ValueId *scalar;    /* by scalar */
+	ValueId step;       /* the number of a ring's step, where kernels ask for it */
 } Host;
 
 static ValueId host_op(Host *h, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape, uint32_t arg_count,
@@ -276,12 +277,27 @@ static ValueId along(Host *h, uint16_t op, ValueId x, Dtype dtype, const Cut *cu
 	return host_op(h, op, dtype, 0, NULL, op != K_AXES_INDEX, &arg, cut->count, axes);
 }
 
+/* The place of what is there among the parts of a cut; those of a ring's steps are innermost. */
+static ValueId place_of(Host *h, const Cut *cut) {
+	const Sharding *s = h->m->sharding;
+	Cut in_space = *cut;
+	if (!cut_has(cut, s->ring.steps))
+		return along(h, K_AXES_INDEX, NONE, DTYPE_I32, cut);
+	in_space.count--;
+	if (in_space.count == 0)
+		return h->step;
+	KArg args[2] = {karg_value(along(h, K_AXES_INDEX, NONE, DTYPE_I32, &in_space)),
+	                karg_integer(s->mesh.axis[s->ring.steps].devices)};
+	KArg sum[2] = {karg_value(host_op(h, OP_MUL, DTYPE_I32, 0, NULL, 2, args, 0, NULL)), karg_value(h->step)};
+	return host_op(h, OP_ADD, DTYPE_I32, 0, NULL, 2, sum, 0, NULL);
+}
+
 /* Where a device's part begins: scalars that no caller gives. */
 static void build_offsets(Host *h) {
 	const Sharding *s = h->m->sharding;
 	for (uint32_t i = 0; s && i < s->offsets.count; i++) {
 		const Offset *o = &s->offsets.at[i];
-		KArg args[2] = {karg_value(along(h, K_AXES_INDEX, NONE, DTYPE_I32, &o->cut)), karg_integer(o->part)};
+		KArg args[2] = {karg_value(place_of(h, &o->cut)), karg_integer(o->part)};
 		h->scalar[o->scalar] = host_op(h, OP_MUL, DTYPE_I32, 0, NULL, 2, args, 0, NULL);
 	}
 }
@@ -409,6 +425,10 @@ static void build_parameters(Host *h, KProgram *out) {
 			continue;
 		h->scalar[s] = kernel_value(h->k, KTYPE_SCALAR, scalar->dtype, 0, NULL, scalar->name);
 		add_array(h, out, true, scalar->name, scalar->dtype, 0, NULL, true);
+	}
+	if (h->m->sharding && h->m->sharding->ring.asks) {
+		h->step = kernel_value(h->k, KTYPE_SCALAR, DTYPE_I32, 0, NULL, "ring_step");
+		add_array(h, out, true, "ring_step", DTYPE_I32, 0, NULL, true);
 	}
 }
 

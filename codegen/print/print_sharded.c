@@ -52,7 +52,7 @@ static void put_ring_info(Text *out, const Sharding *s) {
 	for (uint32_t i = 0; i < s->ring.arrays.count; i++)
 		text_printf(out, i ? ", \"%s\": \"%s\"" : "\"%s\": \"%s\"", s->ring.names.at[i],
 		            s->mesh.axis[s->ring.axis].name);
-	text_put(out, "}, \"shapes\": {");
+	text_put(out, s->ring.asks ? "}, \"step\": \"ring_step\", \"shapes\": {" : "}, \"shapes\": {");
 	put_shapes(out, "inputs", s->inputs.at, s->inputs.count);
 	text_put(out, ", ");
 	put_shapes(out, "outputs", s->outputs.at, s->outputs.count);
@@ -109,6 +109,8 @@ static void put_input(Text *out, const KProgram *p, const Sharding *s, uint32_t 
 	const Parted *x = i < s->inputs.count ? &s->inputs.at[i] : &number;
 	if (x->moves)
 		text_printf(out, "moved[%u]", (*moved)++);
+	else if (s->ring.asks && i == p->inputs.count - 1)
+		text_put(out, "part");
 	else if (x->part_dim == NONE)
 		text_printf(out, "arrays[%u]", i);
 	else {
@@ -246,8 +248,9 @@ static void print_gather(Printer *pr, const Sharding *s) {
 		return;
 	}
 	/* What is behind reads nothing that has parts. */
-	for (uint32_t i = 0; i < pr->program->inputs.count; i++)
+	for (uint32_t i = 0; i < pr->program->inputs.count - s->ring.asks; i++)
 		text_printf(&own, "arrays[%u], ", i);
+	text_put(&own, s->ring.asks ? "0, " : "");
 	py_line(&pr->w, "return _%s_end(*whole, %s_simulator(interpret))", pr->program->name, own.at);
 }
 
@@ -303,7 +306,7 @@ static void print_of_one_device(Printer *pr, const Sharding *s) {
 
 void print_sharded(Printer *pr, const Sharding *s) {
 	const KProgram *p = pr->program;
-	uint32_t numbers = p->inputs.count - s->inputs.count;
+	uint32_t numbers = p->inputs.count - s->inputs.count - s->ring.asks;
 	text_put(pr->w.out, "\n\n");
 	pr->w.indent = 0;
 	py_line(&pr->w, "def %s_sharded(mesh):", p->name);

@@ -67,7 +67,9 @@ def whole_info(info):
         ]
         for key in ("inputs", "outputs")
     )
-    return {**info, "inputs": inputs, "outputs": outputs}
+    step = info.get("sharding", {}).get("step")  # a number that the whole function gives its kernel
+    scalars = [entry for entry in info.get("scalars", ()) if entry["name"] != step]
+    return {**info, "inputs": inputs, "outputs": outputs, "scalars": scalars}
 
 
 def build(info, found, where, hint=""):
@@ -87,7 +89,8 @@ def arguments(info, mesh):
     """A jax.ShapeDtypeStruct of each whole argument, which says where its parts lie."""
     import jax
 
-    whole, scalars = whole_info(info), info.get("scalars", ())
+    whole = whole_info(info)
+    scalars = whole["scalars"]
     specs = [*_specs(info, "inputs"), *([] for _ in scalars)]
     return [
         jax.ShapeDtypeStruct(

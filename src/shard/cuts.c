@@ -307,9 +307,7 @@ static bool check_access(Cuts *c, NodeId n) {
 /* A position within the whole range: of the device's part, and where that begins. */
 static bool check_query(Cuts *c, NodeId n) {
 	BlockId b = arg_block(c->m, node_arg(c->m, n, 0));
-	uint32_t asked = c->queries.count;
 	bool known = b == NONE || c->block[b].count == 0 || position_is_known(c, n);
-	known = known && (asked == c->queries.count || !cut_has(&c->block[b], c->ring->steps));
 	return known || cuts_refuse(c, n, "'%s' asks where in its range %s is (%s)", node_get(c->m, n)->name,
 	                            block_name(c, b), op_row(node_get(c->m, n)->op)->target);
 }
@@ -343,6 +341,22 @@ static bool check_nodes(Cuts *c) {
 	return true;
 }
 
+/* The range of a block that a loop computes is within the dim that it indexes. */
+static void find_range(Cuts *c, NodeId n) {
+	TensorId t = access_tensor(c->m, n);
+	const Arg *index = access_index(c->m, n);
+	uint32_t dim = 0;
+	for (uint32_t i = 0; t != NONE && i < index->list.count && dim < c->tensor[t].rank; i++) {
+		const Arg *entry = arg_item(c->m, index, i);
+		BlockId b = entry_block(c->m, entry);
+		if (entry->kind == ARG_NULL)
+			continue;
+		if (b != NONE && c->range[b] == NONE)
+			c->range[b] = c->m->tensors.at[t].shape[dim];
+		dim++;
+	}
+}
+
 /* Its parts are equal, and of whole tiles where the graph fixes their size. */
 static bool check_block(Cuts *c, BlockId b) {
 	const Block *block = &c->m->blocks.at[b];
@@ -351,7 +365,7 @@ static bool check_block(Cuts *c, BlockId b) {
 		return true;
 	if (block->reduction)
 		return cuts_refuse(c, NONE, "%s is a whole dim, which a tile holds at once", block->name);
-	if (!known(c->m, block->extent, &extent))
+	if (!known(c->m, c->range[b], &extent))
 		return cuts_refuse(c, NONE, "the range of %s is computed", block->name);
 	if (block->begin != NONE && (!known(c->m, block->begin, &begin) || begin != 0))
 		return cuts_refuse(c, NONE, "the range of %s does not begin at 0", block->name);
@@ -392,7 +406,7 @@ static bool check_extents(Cuts *c, NodeId n) {
 			continue;
 		uint32_t d = dim++;
 		BlockId b = entry_block(c->m, entry);
-		if (b == NONE || c->block[b].count == 0 || c->m->tensors.at[t].shape[d] == c->m->blocks.at[b].extent)
+		if (b == NONE || c->block[b].count == 0 || c->m->tensors.at[t].shape[d] == c->range[b])
 			continue;
 		return cuts_refuse(c, n, "dim %u of %s is not as long as the range of %s", d, name_of(c, t),
 		                   block_name(c, b));
@@ -445,25 +459,27 @@ static bool check_stores(Cuts *c, GraphId g, BlockId b) {
 		    indexed_by(c->m, n, b))
 			continue;
 		TensorId t = access_tensor(c->m, n);
+		if (cuts_merge_atomic(c, n, &c->block[b]))
+			continue;
 		return cuts_refuse(c, n, "'%s' writes the same places of %s in each step of %s", node->name,
 		                   t == NONE ? "an array" : name_of(c, t), block_name(c, b));
 	}
 	return true;
 }
 
-/* A loop goes over all of its cut block's range. */
-static bool check_bounds(Cuts *c, GraphId g, uint32_t i) {
+bool goes_over_all(const Cuts *c, GraphId g, uint32_t i) {
 	const Graph *graph = graph_get(c->m, g);
 	const Arg *begin = arg_item(c->m, node_arg(c->m, graph->caller, 1), i);
 	const Arg *end = arg_item(c->m, node_arg(c->m, graph->caller, 2), i);
-	BlockId b = graph->blocks.at[i];
-	if (graph->lengths != NONE)
-		return cuts_refuse(c, graph->caller, "the rows of %s have lengths of their own", block_name(c, b));
-	if (begin->kind == ARG_INT && begin->integer == 0 && end->kind == ARG_INT &&
-	    expr_is_int(c->m, c->m->blocks.at[b].extent, end->integer))
-		return true;
-	return cuts_refuse(c, graph->caller, "the loop '%s' does not go over all of %s",
-	                   node_get(c->m, graph->caller)->name, block_name(c, b));
+	return begin->kind == ARG_INT && begin->integer == 0 && end->kind == ARG_INT &&
+	       expr_is_int(c->m, c->range[graph->blocks.at[i]], end->integer);
+}
+
+/* A loop goes from one position of its block's range to another. */
+static bool check_bounds(Cuts *c, GraphId g, uint32_t i) {
+	const Graph *graph = graph_get(c->m, g);
+	return graph->lengths == NONE || cuts_refuse(c, graph->caller, "the rows of %s have lengths of their own",
+	                                             block_name(c, graph->blocks.at[i]));
 }
 
 static bool check_graph(Cuts *c, GraphId g) {
@@ -497,6 +513,9 @@ static bool propagate(Cuts *c) {
 }
 
 static bool check_all(Cuts *c) {
+	for (NodeId n = 0; n < c->m->nodes.count; n++)
+		if (!node_get(c->m, n)->dead && is_access(c->m, n))
+			find_range(c, n);
 	for (BlockId b = 0; b < c->m->blocks.count; b++)
 		if (!check_block(c, b))
 			return false;

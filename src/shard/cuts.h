@@ -40,8 +40,9 @@ typedef struct Cuts {
 	TensorId made;              /* tensors from here on are none of the document's */
 	const CarriedFacts **facts; /* by GraphId, of loops that were asked for; they do not depend on cuts */
 	Cut *block;                 /* by BlockId */
-	Parted *tensor;             /* by TensorId */
-	Parted *returned;           /* by Module.returns */
+	ExprId *range;    /* of a cut block: its extent, or of computed ones the dim that it goes along; NONE */
+	Parted *tensor;   /* by TensorId */
+	Parted *returned; /* by Module.returns */
 	VEC(Split) splits;
 	VEC(Stored) stored;
 	VEC(NodeId) dropped; /* conversions before such a store, which come after the merge */
@@ -90,7 +91,6 @@ uint32_t root_number(const Module *m, NodeId n);
 /* All steps are one: the kernel's. */
 void ring_forget_steps(Cuts *c);
 void ring_explain(const Cuts *c, Sharding *s);
-bool cut_has(const Cut *cut, uint32_t axis);
 Cut cut_without(const Cut *cut, uint32_t axis);
 /* carried.c: the facts of loop graph g, in the arena. */
 const CarriedFacts *carried_facts(const Module *m, Arena *a, GraphId g);
@@ -106,6 +106,8 @@ bool arg_is_filled(const Module *m, const Arg *a, double *value);
 /* merges.c: what the cut loop that graph g is leaves on each device can be merged: Cuts.splits or Cuts.stored says how.
  */
 bool cuts_merge_loop(Cuts *c, GraphId g, const Cut *cut);
+/* An atomic at the same places in each step of a block with this cut: each device has its own array, all are merged. */
+bool cuts_merge_atomic(Cuts *c, NodeId atomic, const Cut *cut);
 /* What carried value i is before the first step; is it nothing, so that each device can begin with it? A sum that is
  * not begins at 0, and what it began at is added when it is merged. */
 const Arg *carried_first(const Module *m, GraphId g, uint32_t i);
@@ -114,9 +116,18 @@ bool carried_begins_as_nothing(const Module *m, GraphId g, uint32_t i, const Car
 bool split_is_possible(Cuts *c, NodeId call, const Cut *cut);
 /* ... and is one, for all Cuts.splits; blocks are one device's by now. The merges behind both get Merge.root. */
 void split_roots(Cuts *c, Sharding *s);
+/* The positions that a device has of a cut block. */
+static inline int64_t cuts_part(const Cuts *c, BlockId b) {
+	return c->m->exprs.at[c->range[b]].value / cut_parts(c->mesh, &c->block[b]);
+}
+/* cuts.c: the loop graph g goes over the whole range of its block i. */
+bool goes_over_all(const Cuts *c, GraphId g, uint32_t i);
 /* positions.c: a query of a cut block's positions can be answered. */
 bool position_is_known(Cuts *c, NodeId query);
 /* ... and is, for all Cuts.queries: with the offset of the device's part. */
 void positions_shift(Cuts *c, Sharding *s);
+/* The loop graph g goes from and to positions of the whole range of its block i: from now on over those of the device's
+ * part among them. */
+void positions_clip(Cuts *c, Sharding *s, GraphId g, uint32_t i);
 
 #endif

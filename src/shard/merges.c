@@ -40,14 +40,24 @@ static bool is_only_store(const Cuts *c, NodeId store) {
 	       op_arg(m, store, "extra_mask")->kind == ARG_NULL;
 }
 
+/* Another name of n; of what a phi begins with it is none. */
+static bool is_name_of(const Module *m, NodeId user, NodeId n) {
+	uint16_t op = node_get(m, user)->op;
+	return (op == OP_NEW_VAR || op == OP_PHI) && alias_arg(m, user)->kind == ARG_REF &&
+	       alias_arg(m, user)->node == n;
+}
+
+/* It is no use of the value. */
+static bool only_asks(uint16_t op) { return op == OP_SYM_SIZE || op == OP_PHI; }
+
 /* All that becomes of a value: it is converted, and stored. What is found is kept in c if it is so. */
 static bool only_stored(Cuts *c, NodeId n, const Stored *as) {
 	const Module *m = c->m;
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
 		NodeId user = arg_get(m, u)->user;
 		uint16_t op = node_get(m, user)->op;
-		bool ok = op == OP_SYM_SIZE;
-		if (op == OP_NEW_VAR || op == OP_PHI)
+		bool ok = only_asks(op);
+		if (is_name_of(m, user, n))
 			ok = only_stored(c, user, as);
 		else if (op == OP_CONVERT && dtype_is_float(node_type(m, user)->dtype) && dtype_is_float(as->dtype)) {
 			vec_push(c->a, &c->dropped, user);
@@ -64,14 +74,61 @@ static bool only_stored(Cuts *c, NodeId n, const Stored *as) {
 	return true;
 }
 
+/* ---- atomics ----------------------------------------------------------------------------------------------------- */
+
+static bool atomic_kind(uint16_t op, MergeKind *kind) {
+	*kind = op == OP_ATOMIC_MAX ? MERGE_MAX : op == OP_ATOMIC_MIN ? MERGE_MIN : MERGE_SUM;
+	return op == OP_ATOMIC_ADD || op == OP_ATOMIC_MAX || op == OP_ATOMIC_MIN;
+}
+
+/* The root does nothing else with the tensor, and roots before and after it only read. */
+static bool only_so(const Module *m, TensorId t, NodeId atomic) {
+	uint32_t depth;
+	GraphId root = graph_root(m, node_get(m, atomic)->graph, &depth);
+	bool all = true;
+	for (NodeId n = 0; n < m->nodes.count && all; n++) {
+		TensorId of = node_get(m, n)->dead || op_kind(m, n) != KIND_MEMORY ? NONE : access_tensor(m, n);
+		if (of == NONE || tensor_base(m, of) != t)
+			continue;
+		bool here = graph_root(m, node_get(m, n)->graph, &depth) == root;
+		all = here ? node_get(m, n)->op == node_get(m, atomic)->op && node_uses(m, n) == NONE
+		           : node_get(m, n)->op == OP_LOAD;
+	}
+	return all;
+}
+
+bool cuts_merge_atomic(Cuts *c, NodeId atomic, const Cut *cut) {
+	const Module *m = c->m;
+	TensorId t = access_tensor(m, atomic);
+	MergeKind kind;
+	if (t == NONE || !atomic_kind(node_get(m, atomic)->op, &kind))
+		return false;
+	t = tensor_base(m, t);
+	const Tensor *x = &m->tensors.at[t];
+	bool nothing = kind != MERGE_SUM || !x->has_init || x->init == 0;
+	if (x->role != ROLE_OUTPUT || x->whole || !nothing || !only_so(m, t, atomic))
+		return false;
+	cuts_send(c, elements_of(c, t), x->dtype, cut);
+	for (uint32_t i = 0; i < c->stored.count; i++) {
+		Stored *other = &c->stored.at[i];
+		if (tensor_base(m, access_tensor(m, other->store)) != t)
+			continue;
+		for (uint32_t k = 0; k < cut->count && !cut_has(&other->cut, cut->axis[k]); k++)
+			other->cut.axis[other->cut.count++] = cut->axis[k];
+		return true;
+	}
+	Stored stored = {atomic, kind, *cut, x->dtype};
+	vec_push(c->a, &c->stored, stored);
+	return true;
+}
+
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static bool is_used(const Module *m, NodeId n) {
 	bool any = false;
 	for (ArgId u = node_uses(m, n); u != NONE && !any; u = arg_get(m, u)->next_use) {
 		NodeId user = arg_get(m, u)->user;
-		uint16_t op = node_get(m, user)->op;
-		any = op == OP_NEW_VAR || op == OP_PHI ? is_used(m, user) : op != OP_SYM_SIZE;
+		any = is_name_of(m, user, n) ? is_used(m, user) : !only_asks(node_get(m, user)->op);
 	}
 	return any;
 }

@@ -74,3 +74,10 @@ int64_t cut_parts(const Mesh *mesh, const Cut *cut) {
 		parts *= mesh->axis[cut->axis[i]].devices;
 	return parts;
 }
+
+bool cut_has(const Cut *cut, uint32_t axis) {
+	bool any = false;
+	for (uint32_t i = 0; i < cut->count; i++)
+		any = any || cut->axis[i] == axis;
+	return any;
+}

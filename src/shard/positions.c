@@ -27,7 +27,7 @@ bool position_is_known(Cuts *c, NodeId query) {
 static ScalarId offset_of(Cuts *c, Sharding *s, BlockId b, bool tiles) {
 	Module *m = c->m;
 	const Block *block = &m->blocks.at[b];
-	int64_t part = m->exprs.at[block->extent].value / (tiles ? m->exprs.at[block->size].value : 1);
+	int64_t part = cuts_part(c, b) / (tiles ? m->exprs.at[block->size].value : 1);
 	const char *name = arena_printf(c->a, tiles ? "%s_tiles_before" : "%s_before", block->name);
 	for (uint32_t i = 0; i < s->offsets.count; i++)
 		if (s->offsets.at[i].block == b && s->offsets.at[i].part == part)
@@ -75,4 +75,28 @@ static void shift(Cuts *c, Sharding *s, NodeId query) {
 void positions_shift(Cuts *c, Sharding *s) {
 	for (uint32_t i = 0; i < c->queries.count; i++)
 		shift(c, s, c->queries.at[i]);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+/* max(min(bound - offset, part), 0), before the loop. */
+static void clip(Cuts *c, Sharding *s, NodeId call, BlockId b, ArgId slot) {
+	Module *m = c->m;
+	TypeId type = type_tensor(m, DTYPE_I32, 0, NULL);
+	Arg name = {.kind = ARG_SCALAR, .scalar = offset_of(c, s, b, false)}, bound = *arg_get(m, slot);
+	if (bound.kind == ARG_INT && bound.integer == 0)
+		return;
+	NodeId offset = node_derive(m, OP_SCALAR, call, "before", type, 1, &name, call);
+	Arg of[2] = {bound, arg_ref(offset)};
+	NodeId x = node_derive(m, OP_SYM_SUB, call, "here", type, 2, of, call);
+	x = node_derive(m, OP_SYM_MIN, call, "here", type, 2, (Arg[]){arg_ref(x), arg_int(cuts_part(c, b))}, call);
+	x = node_derive(m, OP_SYM_MAX, call, "here", type, 2, (Arg[]){arg_ref(x), arg_int(0)}, call);
+	arg_set(m, slot, arg_ref(x));
+}
+
+void positions_clip(Cuts *c, Sharding *s, GraphId g, uint32_t i) {
+	NodeId call = graph_get(c->m, g)->caller;
+	BlockId b = graph_get(c->m, g)->blocks.at[i];
+	clip(c, s, call, b, node_arg(c->m, call, 1)->list.first + i);
+	clip(c, s, call, b, node_arg(c->m, call, 2)->list.first + i);
 }

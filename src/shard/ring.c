@@ -130,13 +130,6 @@ const char *ring_read(const Module *m, Mesh *mesh, const ShardRequest *request, 
 
 /* ---- what can be done -------------------------------------------------------------------------------------------- */
 
-bool cut_has(const Cut *cut, uint32_t axis) {
-	bool any = false;
-	for (uint32_t i = 0; i < cut->count; i++)
-		any = any || cut->axis[i] == axis;
-	return any;
-}
-
 Cut cut_without(const Cut *cut, uint32_t axis) {
 	Cut rest = {0};
 	for (uint32_t i = 0; i < cut->count; i++)
@@ -292,12 +285,12 @@ void ring_explain(const Cuts *c, Sharding *s) {
 		         arena_printf(c->a, "sums travel in bfloat16: %lld devices round them, one after the other",
 		                      devices - 1));
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
-		long long size = (long long)c->m->exprs.at[c->m->blocks.at[b].extent].value;
 		if (cut_has(&c->block[b], ring->steps) || c->m->blocks.at[b].share)
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "the ring along %s has %lld steps%s, each of %lld positions of %s",
 			                      axis, devices, ring->inside ? " in the kernel" : "",
-			                      ring->inside ? size / devices : size, c->m->blocks.at[b].name));
+			                      ring->inside ? cuts_part(c, b) / devices : (long long)cuts_part(c, b),
+			                      c->m->blocks.at[b].name));
 	}
 }
 
@@ -349,6 +342,8 @@ bool ring_settle(Cuts *c, Sharding *s) {
 	Ring *ring = &s->ring;
 	if (ring->inside)
 		return settle_inside(c, s);
+	for (uint32_t i = 0; i < s->offsets.count; i++)
+		ring->asks = ring->asks || cut_has(&s->offsets.at[i].cut, ring->steps);
 	uint32_t along = ring->kind == RING_GATHER ? ring->steps : ring->axis;
 	for (uint32_t i = 0; i < s->merges.count && ring->kind != RING_NONE; i++) {
 		Merge *merge = &s->merges.at[i];

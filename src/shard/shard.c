@@ -5,10 +5,11 @@ static void start(Cuts *c, Module *m, const Sharding *s, const CarriedFacts **fa
 	*c = (Cuts){.m = m, .a = m->arena, .mesh = &s->mesh, .ring = &s->ring, .facts = facts, .at = NONE};
 	c->made = m->tensors.count;
 	c->block = arena_array(c->a, m->blocks.count + 1, sizeof *c->block);
+	c->range = arena_array(c->a, m->blocks.count + 1, sizeof *c->range);
 	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
 	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
 	for (BlockId b = 0; b < m->blocks.count; b++)
-		c->block[b] = blocks[b];
+		c->block[b] = blocks[b], c->range[b] = m->blocks.at[b].extent;
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank};
 	for (uint32_t r = 0; r < m->returns.count; r++) {
@@ -186,7 +187,7 @@ static const char *read_blocks(Search *s, const char *text) {
  */
 
 static ExprId part(Module *m, const Mesh *mesh, ExprId size, const Cut *cut) {
-	return cut->count ? expr_int(m, m->exprs.at[size].value / cut_parts(mesh, cut)) : size;
+	return cut->count && size != NONE ? expr_int(m, m->exprs.at[size].value / cut_parts(mesh, cut)) : size;
 }
 
 static void localise_tensor(const Cuts *c, TensorId t) {
@@ -221,7 +222,7 @@ static void localise_stores(Cuts *c) {
 	for (uint32_t i = 0; i < c->dropped.count; i++)
 		node_replace_uses(m, c->dropped.at[i], node_input(m, c->dropped.at[i], 0), NONE);
 	for (uint32_t i = 0; i < c->stored.count; i++) {
-		TensorId t = access_tensor(m, c->stored.at[i].store);
+		TensorId t = tensor_base(m, access_tensor(m, c->stored.at[i].store));
 		Dtype dtype = m->tensors.at[t].dtype, part = c->stored.at[i].dtype;
 		m->tensors.at[t].dtype = part;
 		if (dtype != part)
@@ -238,19 +239,23 @@ static void localise_nodes(const Cuts *c) {
 		}
 }
 
+static void localise_loops(Cuts *c, Sharding *s) {
+	Module *m = c->m;
+	for (GraphId g = 0; g < m->graphs.count; g++)
+		for (uint32_t i = 0; i < graph_get(m, g)->blocks.count && graph_get(m, g)->kind != GRAPH_ROOT; i++) {
+			BlockId b = graph_get(m, g)->blocks.at[i];
+			ArgId ends = node_arg(m, graph_get(m, g)->caller, 2)->list.first;
+			if (c->block[b].count && goes_over_all(c, g, i))
+				arg_set(m, ends + i, arg_int(cuts_part(c, b)));
+			else if (c->block[b].count)
+				positions_clip(c, s, g, i);
+		}
+}
+
 static void localise_blocks(const Cuts *c) {
 	Module *m = c->m;
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		m->blocks.at[b].extent = part(m, c->mesh, m->blocks.at[b].extent, &c->block[b]);
-	for (GraphId g = 0; g < m->graphs.count; g++) {
-		const Graph *graph = graph_get(m, g);
-		for (uint32_t i = 0; i < graph->blocks.count && graph->kind != GRAPH_ROOT; i++) {
-			BlockId b = graph->blocks.at[i];
-			const Arg *ends = node_arg(m, graph->caller, 2);
-			if (c->block[b].count)
-				arg_set(m, ends->list.first + i, arg_int(m->exprs.at[m->blocks.at[b].extent].value));
-		}
-	}
 }
 
 /* How arrays lie, from whole sizes. */
@@ -273,9 +278,10 @@ static void localise(Cuts *c, Sharding *s) {
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		for (uint32_t d = 0; m->returns.at[r].has_shape && d < m->returns.at[r].rank; d++)
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
+	positions_shift(c, s);
+	localise_loops(c, s);
 	localise_blocks(c);
 	localise_nodes(c);
-	positions_shift(c, s);
 	split_roots(c, s);
 	m->given_alignments = NULL; /* they are facts of the whole document */
 	m->given_loop_facts = NULL;
@@ -318,12 +324,11 @@ static void explain(const Cuts *c, const Search *found, Sharding *s) {
 	for (BlockId b = 0; b < c->m->blocks.count; b++) {
 		Cut cut = cut_without(&c->block[b], c->ring->steps);
 		int64_t devices = cut_parts(c->mesh, &cut), steps = cut_parts(c->mesh, &c->block[b]) / devices;
-		int64_t extent = cut.count ? c->m->exprs.at[c->m->blocks.at[b].extent].value : 0;
 		if (cut.count)
 			vec_push(c->a, &s->remarks,
 			         arena_printf(c->a, "%s is cut along %s: %lld positions on each of %lld devices",
 			                      c->m->blocks.at[b].name, cut_text(c->a, c->mesh, &cut),
-			                      (long long)(extent * steps), (long long)devices));
+			                      (long long)(cuts_part(c, b) * steps), (long long)devices));
 	}
 	ring_explain(c, s);
 	explain_merges(c, s);

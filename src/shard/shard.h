@@ -52,6 +52,7 @@ typedef struct Ring {
 	bool narrow;          /* RING_SCATTER, inside: sums travel in bfloat16 */
 	bool plain;           /* RING_SCATTER: one step, and a psum_scatter ... */
 	const char *why;      /* ... as this is against more; NULL */
+	bool asks;            /* kernels take the number of the step, to know where in the whole range its part is */
 	uint32_t root;        /* behind whose kernel a step ends, and what it left is merged; NONE: with the last one */
 	VEC(TensorId) arrays; /* inputs, or what is returned, ... */
 	VEC(const char *) names; /* ... and their names */
@@ -118,6 +119,7 @@ const char *mesh_parse(Arena *a, const char *text, Mesh *mesh);
 uint32_t mesh_axis(const Mesh *mesh, const char *name, size_t length);
 /* The axes of a cut, one behind the other: data+model. */
 const char *cut_text(Arena *a, const Mesh *mesh, const Cut *cut);
+bool cut_has(const Cut *cut, uint32_t axis);
 /* On how many devices each part differs. */
 int64_t cut_parts(const Mesh *mesh, const Cut *cut);
 

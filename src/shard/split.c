@@ -250,7 +250,7 @@ static void drop_phis(Module *m, NodeId load) {
 	for (ArgId u = node_uses(m, load), next; u != NONE; u = next) {
 		NodeId user = arg_get(m, u)->user;
 		next = arg_get(m, u)->next_use;
-		if (node_get(m, user)->op != OP_PHI)
+		if (node_get(m, user)->op != OP_PHI || node_input(m, user, 1) != load)
 			continue;
 		node_replace_uses(m, user, load, NONE);
 		node_remove(m, user);
@@ -403,7 +403,7 @@ void split_roots(Cuts *c, Sharding *s) {
 	for (uint32_t i = 0; i < c->stored.count; i++) {
 		const Stored *stored = &c->stored.at[i];
 		Merge merge = {.kind = stored->kind, .by = NONE, .cut = stored->cut};
-		merge.tensor = access_tensor(c->m, stored->store);
+		merge.tensor = tensor_base(c->m, access_tensor(c->m, stored->store));
 		merge.name = c->m->tensors.at[merge.tensor].name;
 		push_merge(&p, stored->store, &merge);
 	}

@@ -157,7 +157,7 @@ def test_kernel_text_tells_the_same(tmp_path):
         ('estimate "a b" 3', "expected the name of a part"),
         (
             "estimates cycles 3",
-            "expected input, output, config, sizes, cost, vmem, estimate, kernel or host",
+            "expected input, output, config, sizes, axes, cost, vmem, estimate, kernel or host",
         ),
     ],
 )

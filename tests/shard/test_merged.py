@@ -146,3 +146,16 @@ def test_sum_that_begins_elsewhere(count, tmp_path):
     (out,) = devices(module, given, tmp_path)
     x, y, scale, residual = (each.astype(np.float64) for each in given.values())
     np.testing.assert_allclose(out, x * scale @ y + residual, rtol=1e-4, atol=1e-3)
+
+
+@COUNTS
+def test_atomics_of_split_rows(count, tmp_path):
+    """Each device adds to gradients of weights of its own."""
+    document = kit.document("layer_norm_bwd_atomic")
+    module = pallasc.shard(document, {"rows": count}, {"tile_m": "rows"})
+    given = arrays(document)
+    found = dict(zip(("dx", "dweight", "dbias"), devices(module, given, tmp_path), strict=True))
+    dy, x, mean, rstd = (given[k].astype(np.float64) for k in ("dy", "x", "mean", "rstd"))
+    x_hat = (x - mean[:, None]) * rstd[:, None]
+    np.testing.assert_allclose(found["dweight"], (dy * x_hat).sum(0), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(found["dbias"], dy.sum(0), rtol=1e-4, atol=1e-3)
