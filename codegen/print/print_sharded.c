@@ -98,7 +98,7 @@ void print_sharded(Printer *pr, const Sharding *s) {
 	                          "split = jax.shard_map(functools.partial(%s, interpret=interpret), mesh=mesh, "
 	                          "in_specs=%s, out_specs=%s, check_vma=%s,)",
 	                          p->name, specs(pr, &s->mesh, s->inputs.at, s->inputs.count, numbers),
-	                          output_specs(pr, s), s->merges.count ? "False" : "True"));
+	                          output_specs(pr, s), pr->program->axes.count ? "False" : "True"));
 	py_line(&pr->w, "return split(*arrays)");
 	pr->w.indent = 1;
 	py_blank(&pr->w);

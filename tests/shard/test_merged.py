@@ -148,14 +148,34 @@ def test_sum_that_begins_elsewhere(count, tmp_path):
     np.testing.assert_allclose(out, x * scale @ y + residual, rtol=1e-4, atol=1e-3)
 
 
+def weight_gradients(given):
+    """Of a layer norm's weight and bias, in float64."""
+    dy, x, mean, rstd = (given[k].astype(np.float64) for k in ("dy", "x", "mean", "rstd"))
+    return (dy * (x - mean[:, None]) * rstd[:, None]).sum(0), dy.sum(0)
+
+
 @COUNTS
 def test_atomics_of_split_rows(count, tmp_path):
     """Each device adds to gradients of weights of its own."""
     document = kit.document("layer_norm_bwd_atomic")
     module = pallasc.shard(document, {"rows": count}, {"tile_m": "rows"})
     given = arrays(document)
-    found = dict(zip(("dx", "dweight", "dbias"), devices(module, given, tmp_path), strict=True))
-    dy, x, mean, rstd = (given[k].astype(np.float64) for k in ("dy", "x", "mean", "rstd"))
-    x_hat = (x - mean[:, None]) * rstd[:, None]
-    np.testing.assert_allclose(found["dweight"], (dy * x_hat).sum(0), rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(found["dbias"], dy.sum(0), rtol=1e-4, atol=1e-3)
+    _, *found = devices(module, given, tmp_path)
+    for out, expected in zip(found, weight_gradients(given), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("layer_norm_bwd", 2), ("layer_norm_bwd", 4), ("layer_norm_bwd_two_level", 2)],
+)
+def test_rows_for_each_tile_that_the_wrapper_adds_up(name, count, tmp_path):
+    """Arrays with a row for each tile: each device has those of its own."""
+    document = kit.document(name)
+    document["config"]["block_sizes"][0] = 64
+    module = pallasc.shard(document, {"rows": count}, {"block_m": "rows"})
+    assert module.info["sharding"]["outputs"] == [["rows"], [], []]
+    given = arrays(document)
+    _, *found = devices(module, given, tmp_path)
+    for out, expected in zip(found, weight_gradients(given), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
