@@ -44,7 +44,8 @@ static ScalarId offset_of(Cuts *c, Sharding *s, BlockId b, bool tiles) {
 		if (s->offsets.at[i].block == b && s->offsets.at[i].part == part)
 			return s->offsets.at[i].scalar;
 	Offset offset = {.block = b, .part = part, .cut = c->block[b]};
-	offset.scalar = scalar_new(m, name, (Scalar){.dtype = DTYPE_I32});
+	offset.scalar = scalar_new(m, name,
+	                           (Scalar){.dtype = DTYPE_I32, .most = part * (cut_parts(c->mesh, &c->block[b]) - 1)});
 	vec_push(c->a, &s->offsets, offset);
 	return offset.scalar;
 }

@@ -46,8 +46,9 @@ typedef struct Search {
 	Cut *now, *best; /* by BlockId */
 	bool any;
 	double sent, held;
-	uint32_t left; /* tries */
-	Text why;      /* of the first axis that cuts nothing */
+	uint32_t asked; /* positions in cut blocks */
+	uint32_t left;  /* tries */
+	Text why;       /* of the first axis that cuts nothing */
 	uint32_t deepest;
 } Search;
 
@@ -71,10 +72,13 @@ static void try_axes(Search *s, uint32_t axis) {
 		axis++;
 	if (axis == s->mesh->count) {
 		double held = bytes_held(&c);
-		if (s->any && (c.sent > s->sent || (c.sent >= s->sent && held >= s->held)))
+		bool better = c.sent < s->sent || (c.sent <= s->sent && held < s->held) ||
+		              (c.sent <= s->sent && held <= s->held && c.queries.count < s->asked);
+		if (s->any && !better)
 			return;
 		s->any = true;
 		s->sent = c.sent;
+		s->asked = c.queries.count;
 		s->held = held;
 		memcpy(s->best, s->now, s->m->blocks.count * sizeof *s->best);
 		return;
