@@ -138,6 +138,54 @@ def test_epilogue_of_a_split_sum(count, tmp_path):
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
+def with_another_root(document):
+    """The graph, and a second grid that doubles what it gives."""
+    shape, tile = [256, 384], ["u0", "u1"]
+    refs = [{"ref": "rows"}, {"ref": "columns"}]
+
+    def node(name, target, args, **meta):
+        return {"name": name, "target": target, "args": args, "meta": meta or None}
+
+    twice = {"name": "twice", "role": "output", "dtype": "float32", "shape": shape}
+    document["tensors"].append(twice)
+    document["returns"].append({"tensor": "twice"})
+    nodes = [
+        node("rows", "tile.symnode", ["u0"], sym="u0"),
+        node("columns", "tile.symnode", ["u1"], sym="u1"),
+        node("out", "tile.host_tensor", ["out"], dtype="float32", shape=shape),
+        node("load", "tile.load", [{"ref": "out"}, refs], dtype="float32", shape=tile),
+        node("add", "aten.add.Tensor", [{"ref": "load"}] * 2, dtype="float32", shape=tile),
+        node("twice", "tile.host_tensor", ["twice"], dtype="float32", shape=shape),
+        node("store", "tile.store", [{"ref": "twice"}, refs, {"ref": "add"}]),
+        {"name": "output", "op": "output", "args": [[]], "meta": None},
+    ]
+    document["graphs"].append({"id": 2, "kind": "root", "grid": [0, 1], "nodes": nodes})
+    return document
+
+
+def test_roots_behind_a_split_one(tmp_path):
+    """They run behind what was split off it."""
+    document = with_another_root(wide("matmul_bias_gelu"))
+    module = pallasc.shard(document, {"k": 2}, {"tile_k": "k"})
+    given = arrays(document, 0.25)
+    out, twice = devices(module, given, tmp_path)
+    x, y, bias = (each.astype(np.float64) for each in given.values())
+    biased = x @ y + bias
+    expected = biased * (1 + np.vectorize(math.erf)(biased / math.sqrt(2))) / 2
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(twice, out * 2)
+
+
+def test_loop_that_goes_on_from_another(tmp_path):
+    """Of softmax_of_two the first loop is cut, the second one begins with what it gave."""
+    document = kit.document("softmax_of_two")
+    module = pallasc.shard(document, {"n": 2}, {"block_n": "n"})
+    given = arrays(document)
+    *_, lse = devices(module, given, tmp_path)
+    rows = np.concatenate([x.astype(np.float64) for x in given.values()], 1)
+    np.testing.assert_allclose(lse, np.log(np.exp(rows).sum(1)), rtol=1e-5, atol=1e-5)
+
+
 @COUNTS
 def test_sum_that_begins_elsewhere(count, tmp_path):
     document = wide("matmul_residual")
