@@ -227,3 +227,10 @@ def test_rows_for_each_tile_that_the_wrapper_adds_up(name, count, tmp_path):
     _, *found = devices(module, given, tmp_path)
     for out, expected in zip(found, weight_gradients(given), strict=True):
         np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_second_kernel_is_configured_as_the_first():
+    words = ["--mesh", "k=2", "--shard", "tile_k=k", "--set", "loop_orders=[[1,0]]"]
+    text = kit.emitted("kernel", "matmul_bias_gelu", *words).out
+    grids = [line.split()[1] for line in text.splitlines() if line.startswith("  grid")]
+    assert grids == ["tile_n", "tile_m"] * 2
