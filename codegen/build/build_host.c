@@ -154,6 +154,21 @@ static void build_launch(Host *h, const Plan *p, int64_t kernel) {
 		kernel_stmt(h->k, s)->name = "outputs";
 }
 
+/* ---- along axes of the mesh ------------------------------------------------------------------------------------- */
+
+static ValueId along(Host *h, uint16_t op, ValueId x, Dtype dtype, const Cut *cut) {
+	int64_t axes[MESH_AXES_MAX];
+	KArg arg = karg_value(x);
+	for (uint32_t i = 0; i < cut->count; i++)
+		axes[i] = cut->axis[i];
+	return host_op(h, op, dtype, 0, NULL, op != K_AXES_INDEX, &arg, cut->count, axes);
+}
+
+static ValueId merged(Host *h, const Merge *merge, ValueId x) {
+	static const uint16_t ops[] = {K_ALL_SUM, K_ALL_MAX, K_ALL_MIN, K_ALL_SUM};
+	return along(h, ops[merge->kind], x, dtype_of(h, x), &merge->cut);
+}
+
 /* ---- what derived tensors and `returns` compute ----------------------------------------------------------------- */
 
 static const Arg *step_arg(Host *h, const HostStep *s, uint32_t i) {
@@ -229,9 +244,13 @@ static ValueId step_value(Host *h, const HostStep *s, ValueId x, const HostValue
 	return computed(h, s, x, after);
 }
 
-static ValueId stepwise(Host *h, const HostSteps *of, ValueId x, const HostValue *values) {
-	for (uint32_t i = 0; i < of->count; i++)
+/* `parts`: of what one of the steps gives, to be merged; NULL. */
+static ValueId stepwise(Host *h, const HostSteps *of, ValueId x, const HostValue *values, const Merge *parts) {
+	for (uint32_t i = 0; i < of->count; i++) {
 		x = step_value(h, &of->steps[i], x, &values[i], &values[i + 1]);
+		if (parts && parts->cut.count && parts->root == i)
+			x = merged(h, parts, x);
+	}
 	return x;
 }
 
@@ -242,7 +261,7 @@ static ValueId tensor_value(Host *h, TensorId t) {
 	own.rank = host_shape(h, t, own.shape);
 	if (tensor->role == ROLE_DERIVED && h->tensor[t] == NONE) {
 		HostSteps of = derived_steps(h->m, t);
-		h->tensor[t] = stepwise(h, &of, tensor_value(h, tensor->of), h->whole->derived[t]);
+		h->tensor[t] = stepwise(h, &of, tensor_value(h, tensor->of), h->whole->derived[t], NULL);
 	}
 	if (tensor->role != ROLE_VIEW) {
 		ValueId x = h->tensor[t] == NONE ? initial(h, t) : h->tensor[t];
@@ -261,21 +280,13 @@ static KArg returned(Host *h, uint32_t r) {
 	ValueId x = as ? undone(h, as, h->tensor[ret->tensor], first)
 	               : reshaped(h, tensor_value(h, ret->tensor), &values[0], first);
 	HostSteps of = return_steps(h->m, r);
-	x = stepwise(h, &of, x, values);
+	x = stepwise(h, &of, x, values, h->m->sharding ? &h->m->sharding->summed.at[r] : NULL);
 	if (ret->step_count && !same_shape(last, last + 1))
 		x = with_shape(h, K_RESHAPE, x, last[1].rank, last[1].shape);
 	return karg_value(x);
 }
 
 /* ---- between devices --------------------------------------------------------------------------------------------- */
-
-static ValueId along(Host *h, uint16_t op, ValueId x, Dtype dtype, const Cut *cut) {
-	int64_t axes[MESH_AXES_MAX];
-	KArg arg = karg_value(x);
-	for (uint32_t i = 0; i < cut->count; i++)
-		axes[i] = cut->axis[i];
-	return host_op(h, op, dtype, 0, NULL, op != K_AXES_INDEX, &arg, cut->count, axes);
-}
 
 /* The place of what is there among the parts of a cut; those of a ring's steps are innermost. */
 static ValueId place_of(Host *h, const Cut *cut) {
@@ -305,7 +316,10 @@ static void build_offsets(Host *h) {
 /* The mesh, if devices do not run alone. */
 static void build_axes(Host *h, KProgram *out) {
 	const Sharding *s = h->m->sharding;
-	for (uint32_t i = 0; s && s->merges.count + s->offsets.count && i < s->mesh.count; i++) {
+	bool together = s && s->merges.count + s->offsets.count;
+	for (uint32_t r = 0; s && r < s->summed.count; r++)
+		together = together || s->summed.at[r].cut.count;
+	for (uint32_t i = 0; together && i < s->mesh.count; i++) {
 		KAxis axis = {s->mesh.axis[i].name, s->mesh.axis[i].devices};
 		vec_push(h->a, &out->axes, axis);
 	}
@@ -372,7 +386,6 @@ static void end_step(Host *h, uint32_t root, KProgram *out) {
 
 /* What the kernel of a root left on each device, as it is on all. */
 static void build_merges(Host *h, uint32_t root) {
-	static const uint16_t ops[] = {K_ALL_SUM, K_ALL_MAX, K_ALL_MIN, K_ALL_SUM};
 	const Sharding *s = h->m->sharding;
 	ValueId *own = arena_array(h->a, (size_t)h->m->tensors.count + 1, sizeof *own);
 	ValueId *by = arena_array(h->a, (size_t)h->m->tensors.count + 1, sizeof *by);
@@ -387,7 +400,7 @@ static void build_merges(Host *h, uint32_t root) {
 				by[merge->by] = decay(h, merge, own[merge->by]);
 			x = rescaled(h, merge, x, by[merge->by]);
 		}
-		x = along(h, ops[merge->kind], x, dtype_of(h, x), &merge->cut);
+		x = merged(h, merge, x);
 		kernel_value_at(h->k, x)->name = merge->name;
 		h->tensor[merge->tensor] = x;
 		h->as[merge->tensor] = NULL;

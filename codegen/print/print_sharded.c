@@ -340,7 +340,8 @@ void print_sharded(Printer *pr, const Sharding *s) {
 	             arena_printf(pr->a,
 	                          "split = jax.shard_map(functools.partial(%s, interpret=interpret), mesh=mesh, "
 	                          "in_specs=specs, out_specs=%s, check_vma=%s,)",
-	                          one, output_specs(pr, s), s->merges.count || s->ring.inside ? "False" : "True"));
+	                          one, output_specs(pr, s),
+	                          pr->program->axes.count || s->ring.inside ? "False" : "True"));
 	py_line(&pr->w, "# A mesh of explicit axes takes only what lies so.");
 	py_line(&pr->w, "places = tuple(jax.sharding.NamedSharding(mesh, spec) for spec in specs)");
 	py_line(&pr->w, "return split(*jax.device_put(arrays, places))");

@@ -416,6 +416,8 @@ static IntRange range_of_structure(const IntRanges *r, NodeId n) {
 	switch (node_get(m, n)->op) {
 	case OP_SCALAR: {
 		const Scalar *s = &m->scalars.at[node_arg(m, n, 0)->scalar];
+		if (s->most)
+			return (IntRange){0, s->most};
 		return s->has_value && !dtype_is_float(s->dtype) ? one(s->int_value) : dtype_range(s->dtype);
 	}
 	case OP_GETITEM: return range_of_element(r, n);

@@ -109,6 +109,7 @@ typedef struct Scalar {
 	bool has_value;
 	double value; /* exact for ints up to 2^53; int_value is used for int dtypes */
 	int64_t int_value;
+	int64_t most; /* no value, but one from 0 to this; 0: nobody knows */
 } Scalar;
 
 typedef struct Return {

@@ -28,18 +28,6 @@ static const char *name_of(const Cuts *c, TensorId t) { return c->m->tensors.at[
 static const char *block_name(const Cuts *c, BlockId b) { return c->m->blocks.at[b].name; }
 static const char *text(const Cuts *c, const Cut *cut) { return cut_text(c->a, c->mesh, cut); }
 
-/* tile.begin of a tile of one position is that position. */
-BlockId entry_block(const Module *m, const Arg *entry) {
-	BlockId b = arg_block(m, entry);
-	if (b != NONE || entry->kind != ARG_REF)
-		return b;
-	const Node *n = node_get(m, entry->node);
-	if (n->op != OP_TILE_BEGIN && n->op != OP_TILE_ID)
-		return NONE;
-	b = arg_block(m, node_arg(m, entry->node, 0));
-	return b != NONE && expr_is_int(m, m->blocks.at[b].size, 1) ? b : NONE;
-}
-
 /* ---- from cut to cut -------------------------------------------------------------------------------------------- */
 
 /* Both are cut the same way. */
@@ -55,19 +43,12 @@ static bool unify(Cuts *c, Cut *x, Cut *y, NodeId at, const char *what) {
 
 static bool solve_access(Cuts *c, NodeId n) {
 	TensorId t = access_tensor(c->m, n);
-	const Arg *index = access_index(c->m, n);
-	uint32_t dim = 0;
-	for (uint32_t i = 0; t != NONE && i < index->list.count; i++) {
-		const Arg *entry = arg_item(c->m, index, i);
-		BlockId b = entry_block(c->m, entry);
-		if (entry->kind == ARG_NULL)
-			continue;
-		if (dim >= c->tensor[t].rank)
-			break;
-		const char *what = arena_printf(c->a, "dim %u of %s", dim, name_of(c, t));
-		if (b != NONE && !unify(c, &c->block[b], &c->tensor[t].dim[dim], n, what))
+	for (Entry e = {0}; entry_next(c->m, n, &e);) {
+		const char *what = arena_printf(c->a, "dim %u of %s", e.dim, name_of(c, t));
+		if (e.block != NONE && !unify(c, &c->block[e.block], &c->tensor[t].dim[e.dim], n, what))
 			return false;
-		dim++;
+		if (e.block != NONE && e.counts)
+			c->counted[t][e.dim] = e.block;
 	}
 	return true;
 }
@@ -256,16 +237,52 @@ static bool solve_tensor(Cuts *c, TensorId t) {
 	return reshape_between(c, x->of, &c->tensor[t], x->rank, x->shape, x->name);
 }
 
-static bool solve_return(Cuts *c, uint32_t r) {
+/* The dims of the array that a step of the wrapper reduces, as a bit set; 0: it reduces none, or in another way. */
+static uint32_t step_reduces(const Cuts *c, const HostStep *step, uint32_t rank, MergeKind *kind) {
+	uint16_t op = op_canonical(step->op);
+	const Arg *dims = step->count ? arg_get(c->m, step->first) : &no_argument;
+	uint32_t bits = 0;
+	*kind = op == OP_AMAX ? MERGE_MAX : op == OP_AMIN ? MERGE_MIN : MERGE_SUM;
+	if (op != OP_SUM && op != OP_AMAX && op != OP_AMIN)
+		return 0;
+	for (uint32_t i = 0; dims->kind == ARG_LIST && i < dims->list.count; i++) {
+		int64_t d = arg_item(c->m, dims, i)->integer;
+		bits |= 1u << (d < 0 ? d + rank : d);
+	}
+	return bits ? bits : (1u << rank) - 1;
+}
+
+/* Steps that reduce all dims that are cut: parts of that are merged, and what follows is of the whole. */
+static bool solve_reduced(Cuts *c, uint32_t r) {
 	const Return *ret = &c->m->returns.at[r];
-	Parted *out = &c->returned[r], *of = &c->tensor[ret->tensor];
-	if (!pointwise(ret->steps, ret->step_count)) {
-		if (any_cut(of))
+	const Parted *of = &c->tensor[ret->tensor];
+	uint32_t i = 0;
+	Merge merge = {.tensor = ret->tensor, .by = NONE, .name = name_of(c, ret->tensor)};
+	while (i < ret->step_count && pointwise(&ret->steps[i], 1))
+		i++;
+	uint32_t dims = i < ret->step_count ? step_reduces(c, &ret->steps[i], of->rank, &merge.kind) : 0;
+	for (uint32_t d = 0; d < of->rank; d++) {
+		if (of->dim[d].count && !(dims & (1u << d)))
 			return cuts_refuse(c, NONE,
 			                   "the wrapper computes what it returns of %s by %s, of the whole array",
 			                   name_of(c, ret->tensor), op_row(ret->steps[0].op)->target);
-		return true;
+		for (uint32_t k = 0; k < of->dim[d].count && merge.cut.count < MESH_AXES_MAX; k++)
+			merge.cut.axis[merge.cut.count++] = of->dim[d].axis[k];
 	}
+	merge.root = i;
+	c->summed[r] = merge;
+	return true;
+}
+
+static bool solve_return(Cuts *c, uint32_t r) {
+	const Return *ret = &c->m->returns.at[r];
+	Parted *out = &c->returned[r], *of = &c->tensor[ret->tensor];
+	if (!pointwise(ret->steps, ret->step_count))
+		return solve_reduced(c, r);
+	for (uint32_t d = 0; d < of->rank; d++)
+		if (of->dim[d].count && c->counted[ret->tensor][d] != NONE)
+			return cuts_refuse(c, NONE, "%s, which is returned, has an element for each tile",
+			                   name_of(c, ret->tensor));
 	if (ret->has_shape)
 		return reshape_between(c, ret->tensor, out, ret->rank, ret->shape, name_of(c, ret->tensor));
 	out->rank = of->rank;
@@ -280,23 +297,15 @@ static bool is_access(const Module *m, NodeId n) { return op_kind(m, n) == KIND_
 /* Every position in a cut dim is a whole tile's, of a block that covers the dim. */
 static bool check_access(Cuts *c, NodeId n) {
 	TensorId t = access_tensor(c->m, n);
-	const Arg *index = access_index(c->m, n);
-	uint32_t dim = 0;
 	if (t == NONE)
 		return cuts_refuse(c, n, "'%s' reads or writes an array that it does not name",
 		                   node_get(c->m, n)->name);
-	for (uint32_t i = 0; t != NONE && i < index->list.count; i++) {
-		const Arg *entry = arg_item(c->m, index, i);
-		if (entry->kind == ARG_NULL)
+	for (Entry e = {0}; entry_next(c->m, n, &e);) {
+		const char *what = arena_printf(c->a, "dim %u of %s, cut along %s,", e.dim, name_of(c, t),
+		                                text(c, &c->tensor[t].dim[e.dim]));
+		if (c->tensor[t].dim[e.dim].count == 0 || e.block != NONE)
 			continue;
-		if (dim >= c->tensor[t].rank)
-			break;
-		const char *what = arena_printf(c->a, "dim %u of %s, cut along %s,", dim, name_of(c, t),
-		                                text(c, &c->tensor[t].dim[dim]));
-		BlockId b = entry_block(c->m, entry);
-		if (c->tensor[t].dim[dim++].count == 0 || b != NONE)
-			continue;
-		if (entry->kind == ARG_SLICE)
+		if (e.arg->kind == ARG_SLICE)
 			return cuts_refuse(c, n, "%s is taken whole by '%s'", what, node_get(c->m, n)->name);
 		return cuts_refuse(c, n, "'%s' takes positions of %s that are no whole tile's", node_get(c->m, n)->name,
 		                   what);
@@ -344,17 +353,9 @@ static bool check_nodes(Cuts *c) {
 /* The range of a block that a loop computes is within the dim that it indexes. */
 static void find_range(Cuts *c, NodeId n) {
 	TensorId t = access_tensor(c->m, n);
-	const Arg *index = access_index(c->m, n);
-	uint32_t dim = 0;
-	for (uint32_t i = 0; t != NONE && i < index->list.count && dim < c->tensor[t].rank; i++) {
-		const Arg *entry = arg_item(c->m, index, i);
-		BlockId b = entry_block(c->m, entry);
-		if (entry->kind == ARG_NULL)
-			continue;
-		if (b != NONE && c->range[b] == NONE)
-			c->range[b] = c->m->tensors.at[t].shape[dim];
-		dim++;
-	}
+	for (Entry e = {0}; entry_next(c->m, n, &e);)
+		if (e.block != NONE && !e.counts && c->range[e.block] == NONE)
+			c->range[e.block] = c->m->tensors.at[t].shape[e.dim];
 }
 
 /* Its parts are equal, and of whole tiles where the graph fixes their size. */
@@ -385,7 +386,11 @@ static bool check_block(Cuts *c, BlockId b) {
 /* As long as each block that indexes it, and no axis cuts two dims. */
 static bool check_tensor(Cuts *c, TensorId t) {
 	uint32_t seen = 0;
-	for (uint32_t d = 0; d < c->tensor[t].rank; d++)
+	for (uint32_t d = 0; d < c->tensor[t].rank; d++) {
+		int64_t size;
+		if (c->tensor[t].dim[d].count && c->counted[t][d] == NONE &&
+		    !known(c->m, c->m->tensors.at[t].shape[d], &size))
+			return cuts_refuse(c, NONE, "the size of dim %u of %s is computed", d, name_of(c, t));
 		for (uint32_t i = 0; i < c->tensor[t].dim[d].count; i++) {
 			uint32_t bit = 1u << c->tensor[t].dim[d].axis[i];
 			if (seen & bit)
@@ -393,23 +398,18 @@ static bool check_tensor(Cuts *c, TensorId t) {
 				                   c->mesh->axis[c->tensor[t].dim[d].axis[i]].name, name_of(c, t));
 			seen |= bit;
 		}
+	}
 	return true;
 }
 
 static bool check_extents(Cuts *c, NodeId n) {
 	TensorId t = access_tensor(c->m, n);
-	const Arg *index = access_index(c->m, n);
-	uint32_t dim = 0;
-	for (uint32_t i = 0; t != NONE && i < index->list.count && dim < c->tensor[t].rank; i++) {
-		const Arg *entry = arg_item(c->m, index, i);
-		if (entry->kind == ARG_NULL)
+	for (Entry e = {0}; entry_next(c->m, n, &e);) {
+		if (e.block == NONE || e.counts || c->block[e.block].count == 0 ||
+		    c->m->tensors.at[t].shape[e.dim] == c->range[e.block])
 			continue;
-		uint32_t d = dim++;
-		BlockId b = entry_block(c->m, entry);
-		if (b == NONE || c->block[b].count == 0 || c->m->tensors.at[t].shape[d] == c->range[b])
-			continue;
-		return cuts_refuse(c, n, "dim %u of %s is not as long as the range of %s", d, name_of(c, t),
-		                   block_name(c, b));
+		return cuts_refuse(c, n, "dim %u of %s is not as long as the range of %s", e.dim, name_of(c, t),
+		                   block_name(c, e.block));
 	}
 	return true;
 }
@@ -421,7 +421,8 @@ static bool check_nest(Cuts *c, GraphId g) {
 		const Graph *graph = graph_get(c->m, at);
 		for (uint32_t i = 0; i < graph->blocks.count; i++) {
 			const Cut *cut = &c->block[graph->blocks.at[i]];
-			for (uint32_t k = 0; k < cut->count; k++) {
+			bool within = block_within(c->m, graph->blocks.at[i]) != NONE; /* a part of its tile */
+			for (uint32_t k = 0; k < cut->count && !within; k++) {
 				uint32_t bit = 1u << cut->axis[k];
 				if (seen & bit)
 					return cuts_refuse(
@@ -444,10 +445,9 @@ static bool inside(const Module *m, GraphId g, GraphId outer) {
 }
 
 static bool indexed_by(const Module *m, NodeId n, BlockId b) {
-	const Arg *index = access_index(m, n);
 	bool any = false;
-	for (uint32_t i = 0; i < index->list.count; i++)
-		any = any || entry_block(m, arg_item(m, index, i)) == b;
+	for (Entry e = {0}; entry_next(m, n, &e);)
+		any = any || (e.block != NONE && (e.block == b || block_within(m, e.block) == b));
 	return any;
 }
 
@@ -488,7 +488,7 @@ static bool check_graph(Cuts *c, GraphId g) {
 		return false;
 	for (uint32_t i = 0; i < graph->blocks.count; i++) {
 		const Cut *cut = &c->block[graph->blocks.at[i]];
-		if (cut->count == 0)
+		if (cut->count == 0 || block_within(c->m, graph->blocks.at[i]) != NONE)
 			continue;
 		if (!check_stores(c, g, graph->blocks.at[i]))
 			return false;
@@ -500,6 +500,11 @@ static bool check_graph(Cuts *c, GraphId g) {
 
 static bool propagate(Cuts *c) {
 	c->changed = false;
+	for (BlockId b = 0; b < c->m->blocks.count; b++) {
+		BlockId of = block_within(c->m, b);
+		if (of != NONE && !unify(c, &c->block[b], &c->block[of], NONE, block_name(c, b)))
+			return false;
+	}
 	for (NodeId n = 0; n < c->m->nodes.count; n++)
 		if (!node_get(c->m, n)->dead && is_access(c->m, n) && !solve_access(c, n))
 			return false;
@@ -533,11 +538,26 @@ static bool check_all(Cuts *c) {
 	return true;
 }
 
+/* What the wrapper merges of its steps. */
+static void send_reduced(Cuts *c, uint32_t r) {
+	const Return *ret = &c->m->returns.at[r];
+	const Tensor *x = &c->m->tensors.at[ret->tensor];
+	MergeKind kind;
+	double elements = 1;
+	uint32_t dims = step_reduces(c, &ret->steps[c->summed[r].root], x->rank, &kind);
+	for (uint32_t d = 0; d < x->rank; d++)
+		elements *= dims & (1u << d) ? 1 : cuts_size(c, ret->tensor, d);
+	cuts_send(c, elements, x->dtype, &c->summed[r].cut);
+}
+
 /* Each round cuts at least one dim or block more, of which there are as many. */
 bool cuts_solve(Cuts *c) {
 	do {
 		if (!propagate(c))
 			return false;
 	} while (c->changed);
+	for (uint32_t r = 0; r < c->m->returns.count; r++)
+		if (c->summed[r].cut.count)
+			send_reduced(c, r);
 	return check_all(c);
 }

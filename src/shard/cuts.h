@@ -43,6 +43,8 @@ typedef struct Cuts {
 	ExprId *range;    /* of a cut block: its extent, or of computed ones the dim that it goes along; NONE */
 	Parted *tensor;   /* by TensorId */
 	Parted *returned; /* by Module.returns */
+	Merge *summed;    /* the same: of parts that its step `root` leaves; no cut: there are none */
+	BlockId (*counted)[RANK_MAX]; /* by TensorId and dim: it has an element for each tile of this block; NONE */
 	VEC(Split) splits;
 	VEC(Stored) stored;
 	VEC(NodeId) dropped; /* conversions before such a store, which come after the merge */
@@ -55,17 +57,30 @@ typedef struct Cuts {
 
 /* What is against it; the first one stays. False, for callers that end with it. */
 bool cuts_refuse(Cuts *c, NodeId at, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* The block whose position an index entry is: of a whole tile, or of a grid that takes one position at a time. */
-BlockId entry_block(const Module *m, const Arg *entry);
 /* The block of this name, or symbol; NULL, or that there is none. */
 const char *block_named(const Module *m, const char *name, BlockId *found);
 /* The index list of a load, store or atomic. */
 static inline const Arg *access_index(const Module *m, NodeId n) { return node_arg(m, n, 1); }
+
+/* An entry of that list which indexes a dim: for (Entry e = {0}; entry_next(m, access, &e);) */
+typedef struct Entry {
+	const Arg *arg;
+	uint32_t dim;
+	BlockId block; /* it is a whole tile of it, or the position of a grid that takes one at a time; NONE */
+	bool counts;   /* or the number of its tile, in a dim that has an element for each */
+	uint32_t next, next_dim;
+} Entry;
+bool entry_next(const Module *m, NodeId access, Entry *e);
+/* The block within a tile of which loops over b go, from its begin to its end; NONE. */
+BlockId block_within(const Module *m, BlockId b);
 static inline bool cut_is(const Cut *x, const Cut *y) {
 	return x->count == y->count && memcmp(x->axis, y->axis, x->count) == 0;
 }
 /* Of a merge of so many elements: all but one's own part, there and back; one way for what stays in parts. */
 void cuts_send(Cuts *c, double elements, Dtype dtype, const Cut *cut);
+
+/* Elements of a dim on one device; of a dim that only a configuration tells, 1. */
+double cuts_size(const Cuts *c, TensorId t, uint32_t d);
 
 /* cuts.c: from the cuts of some blocks those of all tensors and other blocks, and whether each device then computes
  * what its part of the results is. False: `why` says what is against it. */

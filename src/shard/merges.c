@@ -17,11 +17,15 @@ void cuts_send(Cuts *c, double elements, Dtype dtype, const Cut *cut) {
 	c->sent += 2 * elements * dtype_bits(dtype) / 8 * (parts - 1) / parts;
 }
 
+double cuts_size(const Cuts *c, TensorId t, uint32_t d) {
+	const Expr *size = &c->m->exprs.at[c->m->tensors.at[t].shape[d]];
+	return size->kind == EXPR_INT ? (double)size->value / (double)devices_of(c, &c->tensor[t].dim[d]) : 1;
+}
+
 static double elements_of(const Cuts *c, TensorId t) {
 	double elements = 1;
 	for (uint32_t d = 0; d < c->m->tensors.at[t].rank; d++)
-		elements *= (double)c->m->exprs.at[c->m->tensors.at[t].shape[d]].value /
-		            (double)devices_of(c, &c->tensor[t].dim[d]);
+		elements *= cuts_size(c, t, d);
 	return elements;
 }
 

@@ -2,11 +2,22 @@
  * wrapper knows. */
 #include "cuts.h"
 
-/* The use names the tile's place in an array, of which the device has the same part. */
-static bool is_index(const Module *m, NodeId query, ArgId use) {
+/* The use names the tile's place in an array, of which the device has the same part, or a loop's within the tile. */
+static bool is_local(const Module *m, NodeId query, ArgId use) {
 	NodeId user = arg_get(m, use)->user;
-	return op_kind(m, user) == KIND_MEMORY && list_index(access_index(m, user), use) != NONE &&
-	       entry_block(m, arg_get(m, use)) == arg_block(m, node_arg(m, query, 0));
+	BlockId b = arg_block(m, node_arg(m, query, 0));
+	bool any = false;
+	if (node_get(m, user)->op == OP_FOR_LOOP) {
+		const Graph *loop = graph_get(m, loop_body(m, user));
+		for (uint32_t k = 1; k <= 2; k++) {
+			uint32_t i = list_index(node_arg(m, user, k), use);
+			any = any || (i != NONE && block_within(m, loop->blocks.at[i]) == b);
+		}
+	}
+	if (op_kind(m, user) == KIND_MEMORY && list_index(access_index(m, user), use) != NONE)
+		for (Entry e = {0}; entry_next(m, user, &e);)
+			any = any || (e.arg == arg_get(m, use) && e.block == b);
+	return any;
 }
 
 bool position_is_known(Cuts *c, NodeId query) {
@@ -15,7 +26,7 @@ bool position_is_known(Cuts *c, NodeId query) {
 	uint16_t op = node_get(m, query)->op;
 	bool asks = false;
 	for (ArgId u = node_uses(m, query); u != NONE; u = arg_get(m, u)->next_use)
-		asks = asks || !is_index(m, query, u);
+		asks = asks || !is_local(m, query, u);
 	if (op == OP_TILE_BLOCK_SIZE || !asks)
 		return true;
 	vec_push(c->a, &c->queries, query);
@@ -33,7 +44,8 @@ static ScalarId offset_of(Cuts *c, Sharding *s, BlockId b, bool tiles) {
 		if (s->offsets.at[i].block == b && s->offsets.at[i].part == part)
 			return s->offsets.at[i].scalar;
 	Offset offset = {.block = b, .part = part, .cut = c->block[b]};
-	offset.scalar = scalar_new(m, name, (Scalar){.dtype = DTYPE_I32});
+	offset.scalar = scalar_new(m, name,
+	                           (Scalar){.dtype = DTYPE_I32, .most = part * (cut_parts(c->mesh, &c->block[b]) - 1)});
 	vec_push(c->a, &s->offsets, offset);
 	return offset.scalar;
 }
@@ -65,7 +77,7 @@ static void shift(Cuts *c, Sharding *s, NodeId query) {
 	NodeId at = node_derive(m, many ? OP_ADD : OP_SYM_ADD, query, "in_all", type, many ? 3 : 2, sum, behind);
 	for (ArgId u = node_uses(m, query), next; u != NONE; u = next) {
 		next = arg_get(m, u)->next_use;
-		if (arg_get(m, u)->user != at && !is_index(m, query, u))
+		if (arg_get(m, u)->user != at && !is_local(m, query, u))
 			arg_set_ref(m, u, at);
 	}
 	if (!many)

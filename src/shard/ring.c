@@ -260,7 +260,18 @@ const char *ring_nothing(const Module *m, const Ring *ring) {
 	return out.at;
 }
 
+/* Of what a step of `returns` reduces the wrapper merges parts once. */
+static bool check_summed(Cuts *c) {
+	for (uint32_t r = 0; r < c->m->returns.count; r++)
+		if (c->summed[r].cut.count)
+			return cuts_refuse(c, NONE, "what is returned of %s is merged behind the ring",
+			                   c->m->tensors.at[c->m->returns.at[r].tensor].name);
+	return true;
+}
+
 bool ring_check(Cuts *c) {
+	if (c->ring->kind != RING_NONE && !check_summed(c))
+		return false;
 	if (c->ring->kind != RING_NONE && !c->ring->plain && !ring_reaches(c))
 		return cuts_refuse(c, NONE, "%s", ring_nothing(c->m, c->ring));
 	switch (c->ring->kind) {

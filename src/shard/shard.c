@@ -8,12 +8,16 @@ static void start(Cuts *c, Module *m, const Sharding *s, const CarriedFacts **fa
 	c->range = arena_array(c->a, m->blocks.count + 1, sizeof *c->range);
 	c->tensor = arena_array(c->a, m->tensors.count + 1, sizeof *c->tensor);
 	c->returned = arena_array(c->a, m->returns.count + 1, sizeof *c->returned);
+	c->summed = arena_array(c->a, m->returns.count + 1, sizeof *c->summed);
+	c->counted = arena_array(c->a, m->tensors.count + 1, sizeof *c->counted);
+	memset(c->counted, -1, (m->tensors.count + 1) * sizeof *c->counted);
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		c->block[b] = blocks[b], c->range[b] = m->blocks.at[b].extent;
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		c->tensor[t] = (Parted){.rank = m->tensors.at[t].rank};
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		const Return *ret = &m->returns.at[r];
+		c->summed[r] = (Merge){.by = NONE};
 		c->returned[r] = (Parted){.rank = ret->has_shape ? ret->rank : m->tensors.at[ret->tensor].rank};
 	}
 }
@@ -43,8 +47,7 @@ static Cost cost_of(const Cuts *c) {
 		double bytes = (double)dtype_bits(x->dtype) / 8;
 		bool steps = false, moves = ring_moves(c->ring, t);
 		for (uint32_t d = 0; d < x->rank; d++) {
-			bytes *=
-				(double)c->m->exprs.at[x->shape[d]].value / (double)devices_of(c, &c->tensor[t].dim[d]);
+			bytes *= cuts_size(c, t, d);
 			steps = steps || cut_has(&c->tensor[t].dim[d], c->ring->steps);
 		}
 		bytes /= moves ? ring : 1;
@@ -194,14 +197,17 @@ static void localise_tensor(const Cuts *c, TensorId t) {
 	Tensor *x = &c->m->tensors.at[t];
 	for (uint32_t d = 0; d < x->rank; d++) {
 		bool all = x->role == ROLE_VIEW && x->view == VIEW_SLICE && c->tensor[t].dim[d].count;
-		x->shape[d] = part(c->m, c->mesh, x->shape[d], &c->tensor[t].dim[d]);
+		BlockId b = c->tensor[t].dim[d].count ? c->counted[t][d] : NONE;
+		x->shape[d] = b == NONE ? part(c->m, c->mesh, x->shape[d], &c->tensor[t].dim[d])
+		                        : expr_binary(c->m, EXPR_CDIV, c->m->blocks.at[b].extent, expr_block(c->m, b));
 		if (all)
 			x->view_arg[d][1] = c->m->exprs.at[x->shape[d]].value;
 	}
 }
 
 /* What the wrapper returns is converted when it is whole. */
-static void convert_returned(Module *m, TensorId t, Dtype dtype) {
+static void convert_returned(Cuts *c, TensorId t, Dtype dtype) {
+	Module *m = c->m;
 	for (uint32_t r = 0; r < m->returns.count; r++) {
 		Return *ret = &m->returns.at[r];
 		if (ret->tensor != t)
@@ -213,6 +219,7 @@ static void convert_returned(Module *m, TensorId t, Dtype dtype) {
 			memcpy(steps + 1, ret->steps, ret->step_count * sizeof *steps);
 		ret->steps = steps;
 		ret->step_count++;
+		c->summed[r].root++;
 	}
 }
 
@@ -226,7 +233,7 @@ static void localise_stores(Cuts *c) {
 		Dtype dtype = m->tensors.at[t].dtype, part = c->stored.at[i].dtype;
 		m->tensors.at[t].dtype = part;
 		if (dtype != part)
-			convert_returned(m, t, dtype);
+			convert_returned(c, t, dtype);
 	}
 }
 
@@ -247,7 +254,7 @@ static void localise_loops(Cuts *c, Sharding *s) {
 			ArgId ends = node_arg(m, graph_get(m, g)->caller, 2)->list.first;
 			if (c->block[b].count && goes_over_all(c, g, i))
 				arg_set(m, ends + i, arg_int(cuts_part(c, b)));
-			else if (c->block[b].count)
+			else if (c->block[b].count && block_within(m, b) == NONE)
 				positions_clip(c, s, g, i);
 		}
 }
@@ -273,14 +280,16 @@ static void localise(Cuts *c, Sharding *s) {
 	if (s->ring.inside)
 		ring_forget_steps(c);
 	localise_stores(c);
+	for (uint32_t r = 0; r < m->returns.count; r++)
+		vec_push(c->a, &s->summed, c->summed[r]);
+	positions_shift(c, s);
+	localise_loops(c, s);
+	localise_blocks(c);
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		localise_tensor(c, t);
 	for (uint32_t r = 0; r < m->returns.count; r++)
 		for (uint32_t d = 0; m->returns.at[r].has_shape && d < m->returns.at[r].rank; d++)
 			m->returns.at[r].shape[d] = part(m, c->mesh, m->returns.at[r].shape[d], &c->returned[r].dim[d]);
-	positions_shift(c, s);
-	localise_loops(c, s);
-	localise_blocks(c);
 	localise_nodes(c);
 	split_roots(c, s);
 	m->given_alignments = NULL; /* they are facts of the whole document */
@@ -311,6 +320,12 @@ static void explain_merges(const Cuts *c, Sharding *s) {
 		         arena_printf(c->a, "%s is merged along %s behind kernel %u: %s", merge->name,
 		                      cut_text(c->a, c->mesh, &cut), merge->root, merge_text(c, s, merge)));
 	}
+	for (uint32_t r = 0; r < s->summed.count; r++)
+		if (s->summed.at[r].cut.count)
+			vec_push(c->a, &s->remarks,
+			         arena_printf(c->a, "what is returned of %s is merged along %s: %s",
+			                      s->summed.at[r].name, cut_text(c->a, c->mesh, &s->summed.at[r].cut),
+			                      merge_text(c, s, &s->summed.at[r])));
 	for (uint32_t i = 0; i < s->offsets.count; i++) {
 		const Offset *o = &s->offsets.at[i];
 		vec_push(c->a, &s->remarks,
@@ -376,7 +391,7 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 		error = ring_read(m, &s->mesh, request, &s->ring);
 	if (!error && m->mesh_axis)
 		error = "the document is one device's part already, of its own mesh";
-	if (!error && !sizes_known(m))
+	if (!error && s->ring.kind != RING_NONE && !sizes_known(m))
 		error = "the shape of an array is no number";
 	if (error)
 		return refuse(d, at, error);

@@ -92,6 +92,7 @@ typedef struct Sharding {
 	VEC(Parted) inputs;  /* input and inout tensors, in order */
 	VEC(Parted) outputs; /* by Module.returns */
 	VEC(Merge) merges;   /* running maxima before what is scaled by them */
+	VEC(Merge) summed;   /* by Module.returns: of what its step `root` gives; without a cut it is whole */
 	VEC(Offset) offsets;
 	VEC(const char *) remarks;
 } Sharding;

@@ -168,7 +168,26 @@ typedef struct Crossing {
 	NodeId store, load;
 } Crossing;
 
+/* What a configuration says of each loop it says of the new root too, the last one: the same as of `index`. */
+static void configure_alike(Module *m, uint32_t index, uint32_t loops) {
+	for (const KeyRow *row = key_rows; row < key_rows + KEY_COUNT; row++) {
+		if (row->each != EACH_LOOP)
+			continue;
+		ConfigOrders *orders = row->kind == KEY_ORDERS ? key_field(row, &m->config) : NULL;
+		ConfigList *list = orders ? NULL : key_field(row, &m->config);
+		if (orders && orders->values.count == loops)
+			vec_push(m->arena, &orders->values, orders->values.at[index]);
+		if (list && list->values.count == loops)
+			vec_push(m->arena, &list->values, list->values.at[index]);
+	}
+}
+
 static GraphId root_like(Module *m, GraphId root) {
+	uint32_t loops;
+	const GraphId *loop = config_loops(m, m->arena, &loops);
+	for (uint32_t i = 0; i < loops; i++)
+		if (loop[i] == root)
+			configure_alike(m, i, loops);
 	GraphId g = graph_new(m, GRAPH_ROOT, NONE);
 	graph_get(m, g)->blocks.count = 0;
 	for (uint32_t i = 0; i < graph_get(m, root)->blocks.count; i++)

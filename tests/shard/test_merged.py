@@ -138,6 +138,54 @@ def test_epilogue_of_a_split_sum(count, tmp_path):
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
+def with_another_root(document):
+    """The graph, and a second grid that doubles what it gives."""
+    shape, tile = [256, 384], ["u0", "u1"]
+    refs = [{"ref": "rows"}, {"ref": "columns"}]
+
+    def node(name, target, args, **meta):
+        return {"name": name, "target": target, "args": args, "meta": meta or None}
+
+    twice = {"name": "twice", "role": "output", "dtype": "float32", "shape": shape}
+    document["tensors"].append(twice)
+    document["returns"].append({"tensor": "twice"})
+    nodes = [
+        node("rows", "tile.symnode", ["u0"], sym="u0"),
+        node("columns", "tile.symnode", ["u1"], sym="u1"),
+        node("out", "tile.host_tensor", ["out"], dtype="float32", shape=shape),
+        node("load", "tile.load", [{"ref": "out"}, refs], dtype="float32", shape=tile),
+        node("add", "aten.add.Tensor", [{"ref": "load"}] * 2, dtype="float32", shape=tile),
+        node("twice", "tile.host_tensor", ["twice"], dtype="float32", shape=shape),
+        node("store", "tile.store", [{"ref": "twice"}, refs, {"ref": "add"}]),
+        {"name": "output", "op": "output", "args": [[]], "meta": None},
+    ]
+    document["graphs"].append({"id": 2, "kind": "root", "grid": [0, 1], "nodes": nodes})
+    return document
+
+
+def test_roots_behind_a_split_one(tmp_path):
+    """They run behind what was split off it."""
+    document = with_another_root(wide("matmul_bias_gelu"))
+    module = pallasc.shard(document, {"k": 2}, {"tile_k": "k"})
+    given = arrays(document, 0.25)
+    out, twice = devices(module, given, tmp_path)
+    x, y, bias = (each.astype(np.float64) for each in given.values())
+    biased = x @ y + bias
+    expected = biased * (1 + np.vectorize(math.erf)(biased / math.sqrt(2))) / 2
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(twice, out * 2)
+
+
+def test_loop_that_goes_on_from_another(tmp_path):
+    """Of softmax_of_two the first loop is cut, the second one begins with what it gave."""
+    document = kit.document("softmax_of_two")
+    module = pallasc.shard(document, {"n": 2}, {"block_n": "n"})
+    given = arrays(document)
+    *_, lse = devices(module, given, tmp_path)
+    rows = np.concatenate([x.astype(np.float64) for x in given.values()], 1)
+    np.testing.assert_allclose(lse, np.log(np.exp(rows).sum(1)), rtol=1e-5, atol=1e-5)
+
+
 @COUNTS
 def test_sum_that_begins_elsewhere(count, tmp_path):
     document = wide("matmul_residual")
@@ -148,14 +196,41 @@ def test_sum_that_begins_elsewhere(count, tmp_path):
     np.testing.assert_allclose(out, x * scale @ y + residual, rtol=1e-4, atol=1e-3)
 
 
+def weight_gradients(given):
+    """Of a layer norm's weight and bias, in float64."""
+    dy, x, mean, rstd = (given[k].astype(np.float64) for k in ("dy", "x", "mean", "rstd"))
+    return (dy * (x - mean[:, None]) * rstd[:, None]).sum(0), dy.sum(0)
+
+
 @COUNTS
 def test_atomics_of_split_rows(count, tmp_path):
     """Each device adds to gradients of weights of its own."""
     document = kit.document("layer_norm_bwd_atomic")
     module = pallasc.shard(document, {"rows": count}, {"tile_m": "rows"})
     given = arrays(document)
-    found = dict(zip(("dx", "dweight", "dbias"), devices(module, given, tmp_path), strict=True))
-    dy, x, mean, rstd = (given[k].astype(np.float64) for k in ("dy", "x", "mean", "rstd"))
-    x_hat = (x - mean[:, None]) * rstd[:, None]
-    np.testing.assert_allclose(found["dweight"], (dy * x_hat).sum(0), rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(found["dbias"], dy.sum(0), rtol=1e-4, atol=1e-3)
+    _, *found = devices(module, given, tmp_path)
+    for out, expected in zip(found, weight_gradients(given), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("layer_norm_bwd", 2), ("layer_norm_bwd", 4), ("layer_norm_bwd_two_level", 2)],
+)
+def test_rows_for_each_tile_that_the_wrapper_adds_up(name, count, tmp_path):
+    """Arrays with a row for each tile: each device has those of its own."""
+    document = kit.document(name)
+    document["config"]["block_sizes"][0] = 64
+    module = pallasc.shard(document, {"rows": count}, {"block_m": "rows"})
+    assert module.info["sharding"]["outputs"] == [["rows"], [], []]
+    given = arrays(document)
+    _, *found = devices(module, given, tmp_path)
+    for out, expected in zip(found, weight_gradients(given), strict=True):
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_second_kernel_is_configured_as_the_first():
+    words = ["--mesh", "k=2", "--shard", "tile_k=k", "--set", "loop_orders=[[1,0]]"]
+    text = kit.emitted("kernel", "matmul_bias_gelu", *words).out
+    grids = [line.split()[1] for line in text.splitlines() if line.startswith("  grid")]
+    assert grids == ["tile_n", "tile_m"] * 2

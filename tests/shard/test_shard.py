@@ -9,8 +9,8 @@ import kit
 import numpy as np
 import pallasc
 import pytest
-from on_devices import devices, small
-from pallasc import aot
+from on_devices import arrays, devices, small
+from pallasc import aot, execute
 
 
 def matmul():
@@ -132,3 +132,36 @@ def test_real_compiler_takes_split_modules():
     ]
     for result in aot.compile_many(jobs, timeout=120):
         assert result.kind == "ok", result.full
+
+
+def test_kernel_text_has_what_is_between_devices(tmp_path):
+    """It reads back the same, and its devices give together what the whole kernel does."""
+    words = ["--mesh", "m=2,k=2", "--shard", "tile_m=m", "--shard", "tile_k=k", "--emit=kernel"]
+    document = matmul()
+    text = kit.emitted("kernel", document, *words).out
+    assert "\naxes m 2 k 2\n" in text
+    assert "= all_sum out axes=(1) : float32[32, 512]\n" in text
+    file = tmp_path / "matmul.kernel"
+    file.write_text(text)
+    assert kit.run(file, "--emit=kernel").out == text
+    x, y = arrays(document).values()
+    parts = [np.split(half, 2, 1) for half in np.split(x, 2, 0)]
+    given = np.stack([part for row in parts for part in row]), np.stack(np.split(y, 2, 0) * 2)
+    (out,) = execute.run(text, *given)
+    np.testing.assert_array_equal(out[0], out[1])
+    np.testing.assert_allclose(np.concatenate(out[::2]), x @ y, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("  out_1 = all_sum out axes=(1)", "the program has no axis 1"),
+        ("  out_1 = all_sum out", "the host alone goes along axes, one or more"),
+    ],
+)
+def test_kernel_text_with_no_such_axis(line, why):
+    text = kit.emitted("kernel", matmul(), "--mesh", "k=2", "--shard", "tile_k=k").out
+    before = next(x for x in text.splitlines() if "all_sum" in x)
+    ran = kit.run("-", text=text.replace(before, f"{line} :{before.split(' :')[1]}"))
+    assert ran.status == 1
+    assert why in ran.err
