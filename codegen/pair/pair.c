@@ -297,11 +297,12 @@ static void say_ambiguous(Pairer *p, Place at, const char *what, const PairArgs 
 	const KArray *x = array_of(p, found->at[0]);
 	bool both = strcmp(x->name, array_of(p, found->at[1])->name) == 0 && found->at[0].from == PAIR_INPUT &&
 	            found->at[1].from == PAIR_OUTPUT;
-	const char *hint = both ? arena_printf(p->a, "'%s_in' is what it was before the update, '%s_out' what it became",
-	                                       x->name, x->name)
-	                        : "say which, in `residuals`, `cotangents` or `gradients`";
-	diag_error(p->d, at, "pair-ambiguous", hint,
-	           "%s may be %s or %s", what, arg_words(p, found->at[0]), arg_words(p, found->at[1]));
+	const char *hint =
+		both ? arena_printf(p->a, "'%s_in' is what it was before the update, '%s_out' what it became", x->name,
+	                            x->name)
+		     : "say which, in `residuals`, `cotangents` or `gradients`";
+	diag_error(p->d, at, "pair-ambiguous", hint, "%s may be %s or %s", what, arg_words(p, found->at[0]),
+	           arg_words(p, found->at[1]));
 }
 
 static bool same_type(const KArray *x, const KArray *y) {
