@@ -402,9 +402,9 @@ typedef struct Module {
 	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
 	                    */
 	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
-	const struct Sharding *sharding; /* it is one device's part of a mesh (src/shard/shard.h); NULL */
-	bool is_part;                    /* module_of_root() made it, of a document of several roots */
-	bool explain;                    /* remarks on its plans are wanted */
+	const struct Sharding *sharding;        /* it is one device's part of a mesh (src/shard/shard.h); NULL */
+	bool is_part;                           /* module_of_root() made it, of a document of several roots */
+	bool explain;                           /* remarks on its plans are wanted */
 	const struct DebugPrints *debug_prints; /* what its kernels print while they run; NULL: nothing */
 
 	Alignment *alignments;            /* by TensorId; NULL until block_constraints ran */

@@ -1356,6 +1356,15 @@ def ones_like(x: Operators, *, dtype: str | None = None) -> Value:
     return current().call_value("aten.ones_like.default", x, dtype=dtype)
 
 
+def part(tensor: Tensor, index: Index) -> Value:
+    """`tile.part`.
+
+    Shape: what a load gives.
+    Dtype: its first operand's.
+    """
+    return current().call_value("tile.part", tensor, index)
+
+
 def permute(x: Operators, dims: Dim | Sequence[Dim]) -> Value:
     """`aten.permute.default`.
 
@@ -1461,6 +1470,31 @@ def remainder(x: Operand, other: Operand) -> Value:
     Dtype: promoted.
     """
     return current().call_value("aten.remainder.Tensor", x, other)
+
+
+def remote_copy(
+    tensor: Tensor,
+    index: Index,
+    source: Operators,
+    device: Operand,
+    channel: float,
+    pred: Operand | None = None,
+) -> Value:
+    """`tile.remote_copy`.
+
+    Shape: no value: copies between devices, and waits for them.
+    """
+    return current().call_value("tile.remote_copy", tensor, index, source, device, channel, pred)
+
+
+def remote_wait(
+    tensor: Tensor, index: Index, channel: float, ends: str = "both", pred: Operand | None = None
+) -> Value:
+    """`tile.remote_wait`.
+
+    Shape: no value: copies between devices, and waits for them.
+    """
+    return current().call_value("tile.remote_wait", tensor, index, channel, ends, pred)
 
 
 def repeat(x: Operators, repeats: Dim | Sequence[Dim]) -> Value:
@@ -2021,6 +2055,11 @@ PARAMS: Final[dict[str, str]] = {
     "tile.atomic_xchg": "tensor:t index:N value:x",
     "tile.atomic_cas": "tensor:t index:N expected:x value:x",
     "tile.mask_to": "x:t value:x",
+    "tile.part": "tensor:t index:N",
+    "tile.remote_copy": "tensor:t index:N source:t device:x channel:n pred:x?=null",
+    "tile.remote_wait": 'tensor:t index:N channel:n ends:s="both" pred:x?=null',
+    "tile.remote_barrier": "",
+    "tile.device_id": "",
     "tile.subscript": "x:t index:N",
     "tile.split": "x:t",
     "tile.join": "a:x b:x",
