@@ -352,13 +352,13 @@ static void explain(const Cuts *c, const Search *found, Sharding *s) {
 	                      found->cost.held));
 }
 
-/* Sizes that are not known yet cannot be divided. */
-static bool sizes_known(const Module *m) {
+/* Steps of a ring are parts of whole sizes: the first array whose sizes only a configuration tells; NONE. */
+static TensorId unknown_sizes(const Module *m) {
 	for (TensorId t = 0; t < m->tensors.count; t++)
 		for (uint32_t d = 0; d < m->tensors.at[t].rank; d++)
 			if (m->exprs.at[m->tensors.at[t].shape[d]].kind != EXPR_INT)
-				return false;
-	return true;
+				return t;
+	return NONE;
 }
 
 /* What an axis cuts that nobody says, and of what part each step of a ring is. */
@@ -391,8 +391,10 @@ bool module_shard(Module *m, Diag *d, const ShardRequest *request) {
 		error = ring_read(m, &s->mesh, request, &s->ring);
 	if (!error && m->mesh_axis)
 		error = "the document is one device's part already, of its own mesh";
-	if (!error && s->ring.kind != RING_NONE && !sizes_known(m))
-		error = "the shape of an array is no number";
+	TensorId unknown = unknown_sizes(m);
+	if (!error && s->ring.kind != RING_NONE && unknown != NONE)
+		error = arena_printf(a, "the shape of %s depends on the configuration, which a ring does not take",
+		                     m->tensors.at[unknown].name);
 	if (error)
 		return refuse(d, at, error);
 	Search search = {.m = m, .s = s, .left = TRIES};

@@ -241,6 +241,8 @@ def test_explained(document, options, lines, tmp_path):
         ("matmul_1024", ["--scatter", "out=a", "--shard", "tile_m=a"], "out is no sum along a"),
         ("layer_norm", ["--gather", "weight=a"],
          "no block but those that the axis cuts goes over a dim of weight"),
+        ("layer_norm_bwd_4096_10240", ["--gather", "x=a"],
+         "depends on the configuration, which a ring does not take"),
         ("matmul_1024", ["--gather", "x=a:tile_n"], "tile_n goes over no dim of x"),
         ("matmul_1024", ["--gather", "x=a:tile_q"],
          "there is no block 'tile_q'; there are: tile_m, tile_n, tile_k"),
