@@ -58,7 +58,7 @@ bool compile_passes(const Compilation *c, PassContext *context) {
 /* What is compiled is one device's part: its types follow from the sizes that it has there. */
 static bool shard(Compilation *c) {
 	ShardRequest asked = c->options->shard;
-	if (!asked.mesh && !asked.gather && !asked.scatter)
+	if (!asked.mesh && !asked.blocks && !asked.gather && !asked.scatter)
 		return true;
 	compile_choose_ring(c, &asked);
 	if (!module_shard(c->module, c->diag, &asked) || !module_verify_symbols(c->module, c->diag))

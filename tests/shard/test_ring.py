@@ -265,8 +265,9 @@ def test_wrong_usage():
     ran = kit.run(kit.path("bmm"), "--gather", "x=a")
     assert ran.status == 2
     assert "--gather and --scatter are along an axis of --mesh: there is no --mesh" in ran.err
-    with pytest.raises(pallasc.CompileError, match="there is no mesh"):
-        pallasc.compile(kit.document("matmul_1024"), gather={"x": "a"})
+    for asked in ({"gather": {"x": "a"}}, {"shard": {"tile_m": "a"}}):
+        with pytest.raises(pallasc.CompileError, match="there is no mesh"):
+            pallasc.compile(kit.document("matmul_1024"), **asked)
 
 
 # ---- chips -------------------------------------------------------------------------------------
