@@ -248,6 +248,15 @@ def test_cycles_are_equal_with_and_without_scopes():
                 assert dataclasses.replace(scoped_run, unknown=run.unknown) == run, (name, target)
 
 
+def test_small_arrays_come_from_hbm():
+    """XLA would keep them in VMEM, and the kernel would be another one than what is profiled."""
+    module = Module((GOLDEN / "softmax.grid.py").read_text(), "softmax.py")
+    found = statements.statements(module, target="v7x")
+    (copies,) = [row for row in found if row.code == statements.COPIES]
+    assert copies.waits > 1000
+    assert all(row.cycles is not None for row in found)
+
+
 def test_doubtful_runs(known, cache):
     """Where the run cannot be trusted there are operations, and the reason in place of cycles."""
     kernel = statements._Kernel("k", mosaic.Kernel("k", []), "", "", "")

@@ -127,7 +127,7 @@ def statements(
     if cache and (found := _cache_load(path)) is not None:
         return found
     try:
-        text, places = put_scopes(module.source)
+        text, places = put_scopes(module.with_all_vmem().source)
     except SyntaxError as error:
         raise ModuleError(f"{module.filename}:{error.lineno}: not Python: {error.msg}") from None
     scoped = Module(text, module.filename)
