@@ -37,6 +37,7 @@ def test_files(arch, wheels):
     }
     package = ROOT / "python" / "pallasc"
     files = [*package.rglob("*.py"), *(package / "on_tpu" / "race").glob("*.json")]
+    files.append(package / "py.typed")
     assert modes.keys() == {f"pallasc/{path.relative_to(package)}" for path in files} | extra
     assert modes[f"pallasc-{version}.data/scripts/pallasc"] == 0o755
 
