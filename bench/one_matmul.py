@@ -14,13 +14,15 @@ sys.path[:0] = [str(ROOT / part) for part in ("python", "tests", "tests/shard")]
 import pallasc  # noqa: E402
 from kit import document  # noqa: E402
 from on_devices import resized  # noqa: E402
+from page_part import write_part  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
+from scaling import LINK as LINKS  # noqa: E402
 
 PAGE = ROOT / "docs" / "scaling.md"
 BEGIN, END = "<!-- one-matmul -->\n", "<!-- end one-matmul -->\n"
 SIZE, CHIPS, DEVICES = 8192, 8, 16
 CLOCK = 2.203e9  # of v7x: docs/profile.md
-LINK = 1200e9 / 6 / 2  # bytes a second of one of a chip's six links, in one direction
+LINK = LINKS["v7x"]
 PEAK = 2307e12  # bfloat16 FLOP/s of a chip
 TILES = 16  # of a share, of sums
 
@@ -104,10 +106,7 @@ def main():
     for name, element in (("N, `--gather x`, bfloat16", 2), ("K, `--scatter out`, float32", 4)):
         sizes = [f"{CHIPS * from_size(element, rate):,.0f}" for rate in rates]
         lines.append(f"| {name} | " + " | ".join(sizes) + " |")
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n\n" + END + after)
+    write_part(PAGE, BEGIN, END, "\n" + "\n".join(lines) + "\n\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / part) for part in ("python", "python/tests", "tests", "tests/jit")]
 
+from page_part import write_part  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
 
@@ -120,9 +121,7 @@ def main():
         ]
         lines.append(f"| {chip} | {' | '.join(cells)} | {us[0] / them[0]:.2f} |")
         print(lines[-1], us[2], them[2], flush=True)
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END, 1)
-    PAGE.write_text(before + BEGIN + "\n" + "\n".join(lines) + "\n\n" + END + after)
+    write_part(PAGE, BEGIN, END, "\n" + "\n".join(lines) + "\n\n")
 
 
 if __name__ == "__main__":

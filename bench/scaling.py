@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT / part) for part in ("python", "python/tests", "tests",
 import numpy as np  # noqa: E402
 import pallasc  # noqa: E402
 from kit import document  # noqa: E402
+from page_part import write_part  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
 from sized import renamed  # noqa: E402
 
@@ -210,9 +211,7 @@ def experts():
 def main():
     """Writes the tables into the page."""
     lines = [*data_parallel(), *tensor_parallel(), *ring_attention(), *experts()]
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END, 1)
-    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"{END}{after}")
+    write_part(PAGE, BEGIN, END, "\n" + "\n".join(lines))
 
 
 if __name__ == "__main__":

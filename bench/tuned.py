@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import measure
 import race
+from page_part import write_part
 from pallasc import tune
 from pallasc.errors import PallascError
 from sections import ATTENTION, attention_args
@@ -242,10 +243,7 @@ def page_part(kept):
 
 def write_page(kept):
     """The table, into its page."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + page_part(kept) + END + after)
+    write_part(PAGE, BEGIN, END, page_part(kept))
 
 
 def main():

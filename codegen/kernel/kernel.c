@@ -405,6 +405,17 @@ void kernel_move_before(Kernel *k, StmtId s, StmtId before) {
 	stmt_link(k, s, kernel_stmt(k, before)->region, before);
 }
 
+StmtId program_launch(const KProgram *p) {
+	StmtId found = NONE;
+	for (StmtId s = region_first(p->host, p->host->body); s != NONE; s = kernel_stmt(p->host, s)->next)
+		if (kernel_stmt(p->host, s)->op == K_LAUNCH) {
+			if (found != NONE)
+				return NONE;
+			found = s;
+		}
+	return found;
+}
+
 StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, const KArg *args, uint32_t int_count,
                      const int64_t *ints) {
 	StmtId s = stmt_make(k, op, arg_count, args, int_count, ints);

@@ -550,6 +550,8 @@ static inline bool kernel_same_shape(uint32_t rank, const int64_t *shape, uint32
 }
 static inline StmtId region_last(const Kernel *k, RegionId r) { return k->regions.at[r].last; }
 static inline StmtId region_first(const Kernel *k, RegionId r) { return k->regions.at[r].first; }
+/* The wrapper's one launch of a kernel; NONE: there is none, or there are several. */
+StmtId program_launch(const KProgram *p);
 
 /* kernel_infer.c: the type of the result of a pure statement, given the dtype that it states (DTYPE_NONE: none) and,
  * for ops that make shapes, the shape. False: the arguments do not fit, *why says so. */

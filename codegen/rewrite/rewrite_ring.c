@@ -8,18 +8,6 @@
 #include "ring.h"
 #include "rewrite.h"
 
-/* The launch of the program's one kernel; NONE. */
-static StmtId launch_of(const KProgram *p) {
-	StmtId found = NONE;
-	for (StmtId s = region_first(p->host, p->host->body); s != NONE; s = kernel_stmt(p->host, s)->next)
-		if (kernel_stmt(p->host, s)->op == K_LAUNCH) {
-			if (found != NONE)
-				return NONE;
-			found = s;
-		}
-	return found;
-}
-
 /* The place of a buffer among those of its role. */
 static uint32_t place_of(const Kernel *k, BufferId b) {
 	uint32_t place = 0;
@@ -123,7 +111,7 @@ void rewrite_ring(Kernel *k) {
 void ring_look_at_launches(const KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
 		if (p->kernels.at[i]->ring)
-			p->kernels.at[i]->ring->why = look_at_host(p, p->kernels.at[i], launch_of(p));
+			p->kernels.at[i]->ring->why = look_at_host(p, p->kernels.at[i], program_launch(p));
 }
 
 static void add_vmem(KProgram *p, Kernel *k, int64_t bytes) {
@@ -138,7 +126,7 @@ void ring_set_launches(KProgram *p) {
 		Kernel *k = p->kernels.at[i];
 		if (!k->ring || k->ring->why)
 			continue;
-		set_host(p, k, launch_of(p), k->ring->buffer, k->ring->added);
+		set_host(p, k, program_launch(p), k->ring->buffer, k->ring->added);
 		add_vmem(p, k, k->ring->bytes);
 		k->ring = NULL;
 	}

@@ -1,8 +1,17 @@
-"""Documents of the graph format as text that people can read."""
+"""Documents of the graph format as text that people can read, and the names in them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
+
+
+def unique_name(wanted: str, taken: Container[str]) -> str:
+    """`wanted`, with the first number behind it that makes it a name which is not taken."""
+    name, count = wanted, 0
+    while name in taken:
+        count += 1
+        name = f"{wanted}_{count}"
+    return name
 
 
 def document_text(document: Mapping[str, Any]) -> str:

@@ -95,6 +95,13 @@ void *vec_grow(Arena *a, void *at, uint32_t *room, uint32_t count, uint32_t extr
 /* ASCII alone, in any locale. */
 static inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/* Of Python; keywords count too. */
+static inline bool is_identifier(const char *s) {
+	for (const char *c = s; *c; c++)
+		if (!is_letter(*c) && (c == s || !is_digit(*c)))
+			return false;
+	return *s != '\0';
+}
 
 /* Strings are interned: equal strings are the same pointer, so names compare with ==. */
 typedef struct StringTable {

@@ -32,18 +32,6 @@ void compile_choose_ring(Compilation *c, ShardRequest *asked) {
 		pass_remark(&c->context, "ring", "the wrapper moves what travels: %s", why);
 }
 
-/* The one launch; NONE: there is none, or there are several. */
-static StmtId launch_of(const Kernel *host) {
-	StmtId found = NONE;
-	uint32_t count = 0;
-	for (StmtId s = region_first(host, host->body); s != NONE; s = kernel_stmt(host, s)->next)
-		if (kernel_stmt(host, s)->op == K_LAUNCH) {
-			found = s;
-			count++;
-		}
-	return count == 1 ? found : NONE;
-}
-
 /* The kernel's buffer of a role, by its place among those. */
 static BufferId buffer_at(const Kernel *k, BufferRole role, uint32_t place) {
 	for (BufferId b = 0; b < k->buffers.count; b++)
@@ -56,7 +44,7 @@ static BufferId buffer_at(const Kernel *k, BufferRole role, uint32_t place) {
  * is given nor gives it as it is returned. */
 static BufferId travelling(const KProgram *p, const Kernel *k, bool scatter, uint32_t which, Dtype *out) {
 	const Kernel *host = p->host;
-	StmtId launch = launch_of(host), last = region_last(host, host->body);
+	StmtId launch = program_launch(p), last = region_last(host, host->body);
 	if (launch == NONE)
 		return NONE;
 	const KStmt *s = kernel_stmt(host, launch);

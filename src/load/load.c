@@ -26,15 +26,6 @@ static bool is_member(const char *word, const char *const *list) {
 	return false;
 }
 
-static bool is_identifier(const char *s) {
-	for (const char *c = s; *c; c++) {
-		bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
-		if (!letter && (c == s || *c < '0' || *c > '9'))
-			return false;
-	}
-	return *s != '\0';
-}
-
 static void load_name(Loader *l, const json_t *root, const Path *path) {
 	const char *name, *problem = NULL;
 	Path at = path_key(path, "name");

@@ -7,13 +7,6 @@
 /* Of a whole mesh: products of axes stay far from overflowing. */
 enum { DEVICES_MAX = 1 << 20 };
 
-static bool is_identifier(const char *name) {
-	for (const char *at = name; *at; at++)
-		if (!is_letter(*at) && *at != '_' && (at == name || !is_digit(*at)))
-			return false;
-	return *name != '\0';
-}
-
 static const char *read_axis(Arena *a, const char *word, Mesh *mesh) {
 	const char *equals = strchr(word, '=');
 	if (!equals)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from ..document_text import document_text
+from ..document_text import document_text, unique_name
 from .bodies import Body
 from .document import document
 from .inference import Refused, Types
@@ -334,12 +334,12 @@ class Graph:
     def _view(self, of: Tensor, shape: Shape, name: str | None, **how: Any) -> Tensor:
         taken = [tensor.name for tensor in self.tensors]
         base = name or caller().target or f"{of.name}_view"
-        chosen = base if name else _unique(base, taken)
+        chosen = base if name else unique_name(base, taken)
         return self._tensor(chosen, "view", of.dtype, shape, of=of, **how)
 
     def _tile(self, name: str, over: axis, body: Body | None, **more: Any) -> Tile:
         blocks = self.tables["block_sizes"]
-        symbol = _unique(name, [block["symbol"] for block in blocks])
+        symbol = unique_name(name, [block["symbol"] for block in blocks])
         self._check_name(symbol)
         bounds = {"begin": over.begin, "extent": over.end}
         row: dict[str, Any] = {"id": len(blocks), "symbol": symbol, "name": name}
@@ -536,14 +536,6 @@ def _as_axis(value: Axis) -> axis:
 
 def _whole(whole: bool) -> dict[str, Any]:
     return {"whole": True} if whole else {}
-
-
-def _unique(name: str, taken: Sequence[str]) -> str:
-    number, found = 0, name
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    return found
 
 
 def _length(part: slice, dim: Dim) -> Dim:

@@ -1,5 +1,6 @@
 """Writes the roots of a schedule as a document."""
 
+from ..document_text import unique_name
 from .errors import GradError
 from .schedule import ACCUMULATED
 from .shift import guarded
@@ -55,11 +56,7 @@ class _Scope:
 
     def name(self, wanted):
         """A name that the graph does not have yet."""
-        wanted = wanted.strip("@") or "value"
-        name, count = wanted, 0
-        while name in self.names:
-            count += 1
-            name = f"{wanted}_{count}"
+        name = unique_name(wanted.strip("@") or "value", self.names)
         self.names.add(name)
         return name
 

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import dataclass
 
+from ..document_text import unique_name
 from .residuals import LOGS
 from .schedule import microseconds
 from .values import topological
@@ -86,12 +87,7 @@ class Keeper:
 
     def _name(self, value):
         taken = {t["name"] for t in self.program.document["tensors"]} | {k.name for k in self.kept}
-        wanted = value.name.strip("_")
-        name, count = wanted, 0
-        while name in taken:
-            count += 1
-            name = f"{wanted}_{count}"
-        return name
+        return unique_name(value.name.strip("_"), taken)
 
     @staticmethod
     def _index(value):
@@ -127,11 +123,7 @@ class Keeper:
         free = {}
         host, store = f"{kept.name}_kept", f"store_{kept.name}"
         for wanted in [*(node["name"] for node in kept.nodes), host, store]:
-            name, count = wanted, 0
-            while name in names or name in free.values():
-                count += 1
-                name = f"{wanted}_{count}"
-            free[wanted] = name
+            free[wanted] = unique_name(wanted, names.union(free.values()))
         nodes = []
         for node in kept.nodes:
             args = [{"ref": free.get(x["ref"], x["ref"])} for x in node["args"]]

@@ -8,6 +8,7 @@ before.
 
 from dataclasses import dataclass, field
 
+from ..document_text import unique_name
 from .errors import GradError
 from .estimate import MATMULS
 from .values import LINEAR_VIEWS, Value, shifted_by, symbols_of, topological
@@ -257,10 +258,7 @@ class Schedule:
         taken = {t["name"] for t in self.program.document["tensors"]} | {
             t.tensor for t in self.kept.values()
         }
-        count = 1
-        while f"{name}_{count}" in taken:
-            count += 1
-        return f"{name}_{count}" if name in taken else name
+        return unique_name(name, taken)
 
     def _levels(self):
         """A target runs after the roots of other grids whose values it loads."""

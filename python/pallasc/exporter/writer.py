@@ -5,6 +5,7 @@ import math
 import sympy
 import torch
 
+from ..document_text import unique_name
 from .errors import ExportError
 from .targets import EFFECTS, POSITIONS, RELATIONS
 from .values import constant, dtype_name
@@ -44,10 +45,7 @@ class GraphWriter:
 
     def name_new(self, wanted):
         """Return `wanted`, numbered if this graph has it already."""
-        name, count = wanted, 0
-        while name in self.names:
-            count += 1
-            name = f"{wanted}_{count}"
+        name = unique_name(wanted, self.names)
         self.names.add(name)
         return name
 
