@@ -12,7 +12,6 @@ estimates order them. --ranks draws and profiles those that are missing, some se
 """
 
 import argparse
-import dataclasses
 import functools
 import hashlib
 import importlib
@@ -28,7 +27,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests"), str(ROOT / "tests" / "whole")]
 
-import numpy as np  # noqa: E402
 import op_counts  # noqa: E402
 import proof  # noqa: E402
 from coverage import results  # noqa: E402
@@ -188,14 +186,6 @@ def family_of():
     return {row.name: name for name, module in modules.items() for row in module.ROWS}
 
 
-def expecting(row, case):
-    """The case of a row, told how often its whiles run."""
-    if not row.steps:
-        return case
-    steps = round(row.steps(proof.document(case.graph), np.random.default_rng(1)))
-    return dataclasses.replace(case, extra=(*case.extra, ("pallas_expected_steps", str(steps))))
-
-
 def pairs(named=""):
     """A `Pair` of each kernel whose cycles are stored, in the order of the coverage."""
     stored, found = results.Results(), []
@@ -204,7 +194,7 @@ def pairs(named=""):
         for name, (case, chip) in results.compilations(row).items():
             entry = cycles.get(name) or {}
             if entry.get("cycles") and entry["kernel"] == results.kernel_hash(case, chip):
-                plan = proof.module(expecting(row, case), chip).plan
+                plan = proof.module(results.expecting(row, case), chip).plan
                 found.append(Pair(row, chip, entry["cycles"], plan["estimate"]))
     return found
 

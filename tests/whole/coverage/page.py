@@ -4,7 +4,7 @@ import re
 
 import proof
 
-from coverage import floors, results
+from coverage import floors, holds, results
 from coverage import row as coverage
 
 PATH = proof.ROOT / "docs" / "coverage.md"
@@ -71,7 +71,7 @@ def text(found):
         asked=sum(len(results.compilations(row)) for row in accepted),
         low=sum(map(results.is_low, verdicts)),
     )
-    parts = [head, table]
+    parts = [head, table, holds.section(accepted, found)]
     parts += ["\n## Notes\n\n", numbered] if notes else []
     return "".join([*parts, *refusals(rows)])
 

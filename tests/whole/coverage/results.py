@@ -5,6 +5,7 @@ version of the instrument. `run.py` measures what is missing and drops what has 
 test_results.py asserts that nothing has.
 """
 
+import dataclasses
 import fcntl
 import functools
 import importlib.metadata
@@ -13,6 +14,7 @@ import random
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import proof
 import verdicts
 from pallasc.errors import CompileError
@@ -123,6 +125,14 @@ def compilations(row):
         if first and case.loop not in (None, own) and not row.refusal(case):
             pairs[f"{LOOP_CHIP} {case.loop}"] = (case, LOOP_CHIP)
     return pairs
+
+
+def expecting(row, case):
+    """The case of a row, told how often its whiles run."""
+    if not row.steps:
+        return case
+    steps = round(row.steps(proof.document(case.graph), np.random.default_rng(1)))
+    return dataclasses.replace(case, extra=(*case.extra, ("pallas_expected_steps", str(steps))))
 
 
 def numerics_are_fresh(found, row):
