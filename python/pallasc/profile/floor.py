@@ -26,11 +26,11 @@ _STEERED = ("tile.if", "tile.while")
 def cycles(chip, moved, flops):
     """The floor of a kernel that moves `moved` bytes and has `flops`, {dtype: FLOP}, of matmuls."""
     chip = chips.CHIPS[chip]
-    matmuls = sum(count / (chip.flops_per_cycle * _rate(name)) for name, count in flops.items())
+    matmuls = sum(count / (chip.flops_per_cycle * rate(name)) for name, count in flops.items())
     return max(matmuls, moved / chip.hbm_bytes_per_cycle)
 
 
-def _rate(dtype):
+def rate(dtype):
     """How much faster matmuls of a dtype are than those of bfloat16."""
     name = _NARROW.get(dtype.partition("_")[0], "bf16")
     return chips.matmul_rows(name) / chips.matmul_rows("bf16")
@@ -95,6 +95,31 @@ def matmul_flops(document):
     return _Flops(document).found
 
 
+def first_factors(document):
+    """(dtype of rows, dtype of weights, contracted dim, columns) of each of a document's matmuls.
+
+    Dims that a configuration divides count as whole.
+    """
+    found, sizes = [], _sizes(document)
+    for graph in document["graphs"]:
+        nodes = {node["name"]: node for node in graph["nodes"]}
+        for node in graph["nodes"]:
+            first = _first_factor(node)
+            if first is not None:
+                args = node["args"][first : first + 2]
+                rows, weights = (nodes[arg["ref"]]["meta"] for arg in args)
+                dims = (rows["shape"][-1], node["meta"]["shape"][-1])
+                numbers = (_number(dim, sizes) for dim in dims)
+                found.append((rows["dtype"], weights["dtype"], *numbers))
+    return found
+
+
+def _first_factor(node):
+    """Which argument of a node is a matmul's first factor; None: it is no matmul."""
+    target = node.get("target", "")
+    return _FIRST_FACTOR.get(target, _FIRST_FACTOR.get(target.rpartition(".")[0]))
+
+
 class _Flops:
     """A walk over the graphs."""
 
@@ -123,7 +148,7 @@ class _Flops:
         nodes = {node["name"]: node for node in graph["nodes"]}
         for node in graph["nodes"]:
             target, args = node.get("target", ""), node.get("args", ())
-            first = _FIRST_FACTOR.get(target, _FIRST_FACTOR.get(target.rpartition(".")[0]))
+            first = _first_factor(node)
             if first is not None:
                 factors = [nodes[arg["ref"]]["meta"] for arg in args[first : first + 2]]
                 self.add(factors, node["meta"]["shape"], times)
