@@ -47,9 +47,9 @@ def fastest(runs, outcomes, chip):
 
 def sides_of(contest, chip, outcomes):
     """{"ours" or one of PEERS: its `Fastest`} of a row."""
-    if contest.serving:
-        return serving_sides(contest.serving, chip)
     found = {side: fastest(contest.runs(side), outcomes, chip) for side in SIDES}
+    if contest.serving:
+        found |= serving_sides(contest.serving, chip)
     parts = [sides_of(part, chip, outcomes) for part in contest.parts]
     for side in SIDES if parts else ():
         several = [part[side] for part in parts]
@@ -62,15 +62,15 @@ def sides_of(contest, chip, outcomes):
 
 
 def serving_sides(name, chip):
-    """The same of a row of docs/serving.md, of the Pallas kernels alone."""
-    found = dict.fromkeys(SIDES, Fastest())
+    """The same of a row of docs/serving.md, of those that it has: of the Pallas kernels alone."""
+    found = {}
     clock = chips.CHIPS[chip]
     for kernel, entry in serving_entries().get(name, {}).get(chip, {}).items():
         side = "ours" if kernel == "pallasc" else kernel.partition(" ")[0]
         if "cycles" in entry:
             ms = clock.milliseconds(entry["cycles"])
             what = kernel.partition(" ")[2]
-            if found[side].ms is None or ms < found[side].ms:
+            if side not in found or ms < found[side].ms:
                 found[side] = Fastest(ms=ms, name=what, sure=entry["sure"])
     return found
 

@@ -51,7 +51,8 @@ times.
   "Best of any configuration" has its raised block_b too.
 - fori_loop of Helion's has two buffers for each input as ours; its default of one is slower.
 - The row of S=131072 has K and V whole and {rows} rows of Q, times {times}.
-- Of each side the fastest of a short list counts (bench/race.py). Helion's are its own output,
+- Of each side the fastest of a short list counts (bench/race.py,
+  bench/race_more.py). Helion's are its own output,
   compiled as it is; XLA's are plain jax.numpy.
 - The first table's rows whose times are of [serving](serving.md) have cycles of the Pallas kernels
   alone, those of both sides with the same data.
@@ -114,6 +115,20 @@ def known_outcomes(jobs, sides, workers):
     return outcomes
 
 
+def outdated(contests):
+    """Names of rows of which a kept time of ours is of a kernel that is printed otherwise now."""
+    kept = race_kept.outcomes()
+    return [
+        contest.name
+        for contest in contests
+        if any(
+            (found := kept.get(run.job(chip))) and found.key != measure.job_key(run.job(chip))
+            for run in contest.ours
+            for chip in race.CHIPS
+        )
+    ]
+
+
 def known_needs(contests, ask):
     """{row: what it needs}; those that are not known are counted if `ask` says so."""
     found = race_kept.needs()
@@ -147,6 +162,8 @@ def page(contests, choices, outcomes, needs):
     if choices:
         yield of("What each choice gains", choice_text(), choices)
     asked = set(in_rounds(contests))
+    old = outdated(contests)
+    yield OLD_TEXT + "\n\n" + (f"{'; '.join(old)}." if old else "None.") + "\n"
     lines = list(race_tables.doubts({job: o for job, o in outcomes.items() if job in asked}))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
     yield tuners.section()
@@ -187,6 +204,10 @@ is masked costs nothing, and no more is computed than such sub-blocks. Ids of se
 no run here knows: they are all alike."""
 COMPILE_TEXT = """Seconds of a CPU that libtpu takes for the fastest of each side, its dumps
 included, and bundles of its kernels' schedules."""
+OLD_TEXT = """## Times of an earlier compiler
+
+Rows with a time of ours, not always its fastest, of a kernel that is printed otherwise now, or
+whose text was not kept:"""
 SLOW_TEXT = f"Of ours, those that take more than {race_tables.SLOW_S} s where a peer's takes less:"
 RACE_TEXT = "Milliseconds; the configuration of the fastest stands beside its time."
 LIMIT_TEXT = """Of the fastest of ours. MXU busy: the share of the cycles in which the MXU has work.
