@@ -19,9 +19,6 @@ from measure import ROOT, document
 from pallasc.profile import chips, floor
 
 REGISTER_BYTES = 8 * 128 * 4
-# Matmuls of a dtype over those of bfloat16, where it is not what the schedule's rows say: v7x has
-# no int8 in its matrix units (jax/_src/tpu_info.py: not available), and ints become bfloat16.
-RATES = {("v7x", "int8"): 1, ("v7x", "uint8"): 1}
 
 
 def cycles(chip, needs):
@@ -31,18 +28,11 @@ def cycles(chip, needs):
         size / its.hbm_bytes_per_cycle
         for size in (needs["read"], needs["written"], needs["first"][chip], REGISTER_BYTES)
     )
-    matmuls = sum(
-        flops / its.flops_per_cycle / rate(chip, dtype) for dtype, flops in needs["flops"].items()
-    )
+    matmuls = floor.matmul_cycles(chip, needs["flops"])
     ways = [read + written, read + its.dma_latency + last]
     if matmuls:
         ways.append(first + its.dma_latency + matmuls + last)
     return max(ways) + its.dma_latency
-
-
-def rate(chip, dtype):
-    """How much faster matmuls of a dtype are than those of bfloat16."""
-    return RATES.get((chip, dtype), floor.rate(dtype))
 
 
 def needs_of(contest):

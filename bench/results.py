@@ -182,14 +182,13 @@ HBM moves one copy at a time, and a copy is there, or is done, so many cycles af
   are) and the rows that one `vmatmul` enters, and its latency; all matmuls at the peak of the
   matrix units; and the smallest store.
 
-Peaks, of a TensorCore: bfloat16 920 TFLOP/s on v6e and 1155 on v7x, HBM 1.64 and 3.70 TB/s
-(jax/_src/tpu_info.py). int8 has twice the rate on v6e (1840 there), and that of bfloat16 on v7x,
-whose matrix units have no int8 (tpu_info: not available). float8 has twice the rate on both: 2300
-on v7x by tpu_info; on v6e tpu_info says 920, but a `vmatmul` of the schedule enters twice the rows
-in the same cycles. The latency is `dma_latency` of python/pallasc/profile/chips.py: rough, and
-chosen once for all kernels. What vector and scalar units do is not in the floor: attention's
-exponentials or one query row for each head keep every kernel above it. Masks count what is seen,
-data what they name ([coverage](coverage.md)).
+Peaks, of a TensorCore: bfloat16 920 TFLOP/s on v6e and 1155 on v7x, HBM 1.64 and 3.70 TB/s. int8
+has twice the rate on v6e and float8 on v7x; int8 on v7x and float8 on v6e have that of bfloat16:
+jax/_src/tpu_info.py says so, or knows no rate, and schedules agree, which have int8 on v7x widened
+to bfloat16 before its matmuls. The latency is `dma_latency` of python/pallasc/profile/chips.py:
+rough, and chosen once for all kernels. What vector and scalar units do is not in the floor:
+attention's exponentials or one query row for each head keep every kernel above it. Masks count
+what is seen, data what they name ([coverage](coverage.md)).
 
 A side's share is the floor over its time. The last column says how much of the best peer's time
 above the floor ours does without: 100% would be the floor; bold and negative, ours is slower.

@@ -192,14 +192,6 @@ def test_the_floor_is_the_longest_of_three_ways():
     assert race_floor.cycles("v6e", needs) == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(
-    ("chip", "dtype", "times"),
-    [("v6e", "int8", 2), ("v7x", "int8", 1), ("v6e", "float8_e4m3fn", 2), ("v7x", "bfloat16", 1)],
-)
-def test_narrow_matmuls_have_their_own_rate(chip, dtype, times):
-    assert race_floor.rate(chip, dtype) == times
-
-
 def test_what_a_document_needs():
     """The arrays once; the first fetch is the weights of a matrix unit and a register's rows."""
     needs = race_floor.needs_of_document(kit.document("matmul_4096"))
