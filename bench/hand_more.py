@@ -334,7 +334,7 @@ def tokamax_linear_cross_entropy(inputs, config):
     return function
 
 
-# ---- rows and groups that int tensors name
+# ---- rows that int tensors name
 
 
 def xla_embedding(inputs, config):
@@ -342,21 +342,6 @@ def xla_embedding(inputs, config):
     import jax.numpy as jnp
 
     return lambda weight, ids: jnp.take(weight, ids, axis=0)
-
-
-def xla_ragged_dot(inputs, config):
-    """Rows times the int8 weights of their groups, times a scale for each column; groups' sizes."""
-    import jax
-    import jax.numpy as jnp
-
-    def function(x, w, scales, sizes):
-        of = jnp.repeat(jnp.arange(w.shape[0]), sizes, total_repeat_length=x.shape[0])
-        product = jax.lax.ragged_dot(
-            x, w.astype(x.dtype), sizes, preferred_element_type=jnp.float32
-        )
-        return (product * scales[of]).astype(x.dtype)
-
-    return function
 
 
 KERNELS = {
@@ -376,7 +361,6 @@ KERNELS = {
     "xla.linear_cross_entropy": xla_linear_cross_entropy,
     "xla.matmul_bias_gelu": xla_matmul_bias_gelu,
     "xla.matmul_swiglu": xla_matmul_swiglu,
-    "xla.ragged_dot": xla_ragged_dot,
     "xla.rms_norm": xla_rms_norm,
     "xla.rms_norm_bwd": xla_rms_norm_bwd,
     "xla.rms_norm_matmul": xla_rms_norm_matmul,
