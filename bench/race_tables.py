@@ -94,10 +94,15 @@ def serving_entries():
     return json.loads((ROOT / "bench" / "serving.json").read_text())
 
 
+# What the instrument says of a time that is not that of the whole module.
+PARTIAL = "each kernel is counted once"
+
+
 def scaled(run, job, outcome):
     """The time of a run as if whole, in ms; no shorter than reading its inputs takes; or None."""
     value = known(outcome, "est_ms") if outcome.ok else None
-    if value is None:
+    partial = any(PARTIAL in text for text in known(outcome, "warnings") or ())
+    if value is None or partial:
         return None
     return run.scale * max(value, copy_ms(input_bytes(job.args), job.target))
 
@@ -133,7 +138,7 @@ def time_cell(side):
         return mark(side) + figure(side.ms)
     if side.run is None or side.name.startswith("not followed"):
         return side.name or "-"
-    return "not estimated" if side.outcome.ok else why_not(side.outcome)
+    return "not followed" if side.outcome.ok else why_not(side.outcome)
 
 
 def why_not(outcome):

@@ -51,19 +51,18 @@ times.
   "Best of any configuration" has its raised block_b too.
 - fori_loop of Helion's has two buffers for each input as ours; its default of one is slower.
 - The row of S=131072 has K and V whole and {rows} rows of Q, times {times}.
-- Of each side the fastest of a short list counts (bench/race.py,
-  bench/race_more.py). Helion's are its own output,
-  compiled as it is; XLA's are plain jax.numpy.
-- The first table's rows whose times are of [serving](serving.md) have cycles of the Pallas kernels
-  alone, those of both sides with the same data.
+- Of each side the fastest of a short list counts (bench/race.py, bench/race_more.py). Helion's are
+  its own output, compiled as it is; XLA's are plain jax.numpy.
+- Rows of [serving](serving.md) have the cycles that stand there: of the Pallas kernels alone, all of
+  them with the same data. XLA has no op for most of them, or one that data steer.
 - "of the fastest peer": our time over that of the fastest of the columns before it; bold where that
-  peer is faster. "-" is not measured, or there is no such kernel.
-- Kernels by hand: jax's those that ship with it; tokamax's splash attention with its experimental
+  peer is faster. "-": not measured, or there is no such kernel. "Not followed": the time would be
+  that of a part, because the instrument lost a loop of XLA's.
+- Kernels by hand: those that ship with jax; tokamax's splash attention with its experimental
   scheduler, its backward, which adds up dq behind its kernel and takes delta from `out`, and its
-  linear softmax cross-entropy, which gives the sum of the losses. tokamax has no other kernels for
-  TPUs.
+  linear softmax cross-entropy, which gives the sum of the losses.
 - A `~` marks a run that a check does not vouch for: the instrument's own, or one that compares the
-  HBM traffic that was seen with the size of the inputs. The last section says what was found. No
+  HBM traffic that was seen with the size of the inputs. A section below says what was found. No
   time is below what reading the inputs once takes at full bandwidth, whatever was counted.
 """
 NO_TOKAMAX = """

@@ -230,6 +230,9 @@ def test_a_time_below_the_floor_is_none(monkeypatch):
     assert sides["ours"].ms == 1.2 and sides["XLA"].ms is None
     assert race_tables.time_cell(sides["XLA"]) == "not followed: 0.4000"
     assert race_tables.best_peer(sides) is None
+    static = {**STATIC, "warnings": ["a while loop of XLA's: each kernel is counted once"]}
+    found[row.hand[0].job("v7x")] = outcome(static=static)
+    assert race_tables.time_cell(race_tables.sides_of(row, "v7x", found)["XLA"]) == "not followed"
 
 
 def test_serving_rows_have_the_times_of_their_page():
