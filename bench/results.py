@@ -53,8 +53,8 @@ times.
 - The row of S=131072 has K and V whole and {rows} rows of Q, times {times}.
 - Of each side the fastest of a short list counts (bench/race.py, bench/race_more.py). Helion's are
   its own output, compiled as it is; XLA's are plain jax.numpy.
-- Rows of [serving](serving.md) have the cycles that stand there: of the Pallas kernels alone, all of
-  them with the same data. XLA has no op for most of them, or one that data steer.
+- Rows of [serving](serving.md) have the cycles that stand there: of the Pallas kernels alone, all
+  with the same data. XLA has no op for most of them, or one that data steer.
 - "of the fastest peer": our time over that of the fastest of the columns before it; bold where that
   peer is faster. "-": not measured, or there is no such kernel. "Not followed": the time would be
   that of a part, because the instrument lost a loop of XLA's.
