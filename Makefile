@@ -259,8 +259,8 @@ probe-ops: build need-venv
 probe-tiling: need-venv
 	$(WITH_PYTHON) tests/plan/tiling/tiling_probe.py
 
-# The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side.
-BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md)
+# The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side, KNOWN=1 nothing.
+BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md) $(if $(KNOWN),--known)
 bench: build need-bench
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/results.py $(BENCH_PART)
 

@@ -53,18 +53,23 @@ def table_text(table, outcomes):
 
 def measure_all(jobs, workers):
     """{job: outcome} of distinct jobs, with a line of progress for each."""
-    outcomes, distinct = {}, list(dict.fromkeys(jobs))
+    return dict(measured(jobs, workers))
+
+
+def measured(jobs, workers, **asked):
+    """Yields (job, outcome) of distinct jobs as they are done, with a line of progress for each.
+
+    `asked`: as `measure.measure` takes it.
+    """
+    distinct = list(dict.fromkeys(jobs))
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        waiting = {pool.submit(measure.measure, job): job for job in distinct}
-        for done in concurrent.futures.as_completed(waiting):
-            job = waiting[done]
-            outcome = outcomes[job] = done.result()
+        waiting = {pool.submit(measure.measure, job, **asked): job for job in distinct}
+        for count, done in enumerate(concurrent.futures.as_completed(waiting), 1):
+            job, outcome = waiting[done], done.result()
             took = f"{outcome.seconds:.0f} s"
             where = f"{job.side} {job.kernel.rpartition(':')[2]} {job.target} {job.config}"
-            print(
-                f"[{len(outcomes)}/{len(distinct)}] {outcome.kind} {took} {where}", file=sys.stderr
-            )
-    return outcomes
+            print(f"[{count}/{len(distinct)}] {outcome.kind} {took} {where}", file=sys.stderr)
+            yield job, outcome
 
 
 def section_text(section, outcomes):

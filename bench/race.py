@@ -22,6 +22,7 @@ from sections import (
 )
 
 CHIPS = ("v7x", "v6e")
+PEERS = ("Helion", "jax", "tokamax", "tpu-inference", "XLA")
 HEADS = 256  # B=8 H=32
 MATMUL = "matmul.py:matmul"
 LAYER_NORM = "layer_norm.py:layer_norm_bwd"
@@ -41,6 +42,12 @@ class Run:
     config: str
     scale: int = 1
 
+    @property
+    def of(self):
+        """Whose it is: "ours", or one of PEERS."""
+        library = self.kernel.partition(".")[0] if self.side == "hand" else self.side
+        return {"helion": "Helion", "xla": "XLA"}.get(library, library)
+
     def job(self, chip):
         """Its `Job` for a chip."""
         return Job(self.side, self.kernel, self.args, self.config, chip)
@@ -53,16 +60,38 @@ class Contest:
     Attributes:
       name: what is computed, and how the loop is lowered.
       ours, helion, hand: runs; the fastest of each counts.
+      parts: contests whose times are added up for a side that has no run of its own.
+      serving: the row of bench/serving.json that has the times instead of runs.
+      over: the name of the contest of the plain matmul that this one has more around.
+      flops: {dtype: FLOP} of what a mask leaves to do; None: the graph's.
+      sub_flops: FLOP of the sub-blocks of scores that a mask leaves to do; 0 where none is asked.
+      moved: bytes "read" and "written" of what int tensors name; None: all arrays once.
     """
 
     name: str
     ours: list
     helion: list
     hand: list
+    parts: list = dataclasses.field(default_factory=list)
+    serving: str = ""
+    over: str = ""
+    flops: dict | None = None
+    sub_flops: int = 0
+    moved: dict | None = None
 
     def sides(self):
         """{side: runs}."""
         return {"ours": self.ours, "helion": self.helion, "hand": self.hand}
+
+    @property
+    def scale(self):
+        """How often a time of its runs counts."""
+        return (self.ours or self.parts[0].ours)[0].scale
+
+    def runs(self, side):
+        """Runs of "ours" or of a peer, by the names of PEERS."""
+        every = [run for runs in self.sides().values() for run in runs]
+        return [run for run in every if run.of == side]
 
 
 def config_text(blocks=None, loop=None, **keys):
@@ -249,7 +278,9 @@ def split_k_contest():
     ]
     hand = [Run("hand", "xla.matmul", args, "{}")]
     hand.append(Run("hand", "xla.split_k", args, json.dumps({"parts": 8})))
-    return Contest("split-K 8, M=512 K=32768 N=64", *both(SPLIT_K, args, texts), hand)
+    flops = {"bfloat16": 2 * 512 * 32768 * 64}  # parts are as long as the kernel computes
+    name = "split-K 8, M=512 K=32768 N=64"
+    return Contest(name, *both(SPLIT_K, args, texts), hand, flops=flops)
 
 
 CONTESTS = [

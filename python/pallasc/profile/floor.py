@@ -2,8 +2,8 @@
 
 The longer of two times: that of the matmuls at the peak of the matrix units, and that of reading
 every input and writing every output once at full HBM bandwidth. A matmul of two narrow factors has
-twice the rate of a bfloat16 one, as `chips.matmul_rows` says; a float32 one is taken for a single
-pass, though six of them make float32 of it.
+twice the rate of a bfloat16 one on chips whose matrix units have their kind; a float32 one is taken
+for a single pass, though six of them make float32 of it.
 """
 
 import math
@@ -17,23 +17,28 @@ _FIRST_FACTOR = {
     **dict.fromkeys(("tile.dot", "aten.mm", "aten._int_mm", "aten.bmm"), 0),
     **dict.fromkeys(("aten.addmm", "aten.baddbmm"), 1),
 }
-# As schedules name narrow factors.
-_NARROW = {"int8": "s8", "uint8": "u8", "float8": "f8"}
+# Kinds of narrow factors that a chip multiplies at twice the rate (jax/_src/tpu_info.py). It widens
+# the others, or has no more FLOP/s for them: float8 has 920 TFLOP/s on v6e, as bfloat16.
+_NARROW = {"v5e": ("int8", "uint8"), "v5p": ("int8", "uint8"), "v6e": ("int8", "uint8")}
+_NARROW["v7x"] = ("float8",)
 # Graphs that data may leave out, or run as often as they say.
 _STEERED = ("tile.if", "tile.while")
 
 
 def cycles(chip, moved, flops):
     """The floor of a kernel that moves `moved` bytes and has `flops`, {dtype: FLOP}, of matmuls."""
-    chip = chips.CHIPS[chip]
-    matmuls = sum(count / (chip.flops_per_cycle * _rate(name)) for name, count in flops.items())
-    return max(matmuls, moved / chip.hbm_bytes_per_cycle)
+    return max(matmul_cycles(chip, flops), moved / chips.CHIPS[chip].hbm_bytes_per_cycle)
 
 
-def _rate(dtype):
-    """How much faster matmuls of a dtype are than those of bfloat16."""
-    name = _NARROW.get(dtype.partition("_")[0], "bf16")
-    return chips.matmul_rows(name) / chips.matmul_rows("bf16")
+def matmul_cycles(chip, flops):
+    """Cycles of matmuls, {dtype: FLOP}, at the peak of a chip's matrix units."""
+    peak = chips.CHIPS[chip].flops_per_cycle
+    return sum(count / (peak * _rate(chip, name)) for name, count in flops.items())
+
+
+def _rate(chip, dtype):
+    """How much faster a chip's matmuls of a dtype are than those of bfloat16."""
+    return 2 if dtype.partition("_")[0] in _NARROW[chip] else 1
 
 
 def array_bytes(dtype, shape):
@@ -95,6 +100,31 @@ def matmul_flops(document):
     return _Flops(document).found
 
 
+def first_factors(document):
+    """(dtype of rows, dtype of weights, contracted dim, columns) of each of a document's matmuls.
+
+    Dims that a configuration divides count as whole.
+    """
+    found, sizes = [], _sizes(document)
+    for graph in document["graphs"]:
+        nodes = {node["name"]: node for node in graph["nodes"]}
+        for node in graph["nodes"]:
+            first = _first_factor(node)
+            if first is not None:
+                args = node["args"][first : first + 2]
+                rows, weights = (nodes[arg["ref"]]["meta"] for arg in args)
+                dims = (rows["shape"][-1], node["meta"]["shape"][-1])
+                numbers = (_number(dim, sizes) for dim in dims)
+                found.append((rows["dtype"], weights["dtype"], *numbers))
+    return found
+
+
+def _first_factor(node):
+    """Which argument of a node is a matmul's first factor; None: it is no matmul."""
+    target = node.get("target", "")
+    return _FIRST_FACTOR.get(target, _FIRST_FACTOR.get(target.rpartition(".")[0]))
+
+
 class _Flops:
     """A walk over the graphs."""
 
@@ -123,7 +153,7 @@ class _Flops:
         nodes = {node["name"]: node for node in graph["nodes"]}
         for node in graph["nodes"]:
             target, args = node.get("target", ""), node.get("args", ())
-            first = _FIRST_FACTOR.get(target, _FIRST_FACTOR.get(target.rpartition(".")[0]))
+            first = _first_factor(node)
             if first is not None:
                 factors = [nodes[arg["ref"]]["meta"] for arg in args[first : first + 2]]
                 self.add(factors, node["meta"]["shape"], times)

@@ -34,12 +34,13 @@ independent float64 formula; the production size is compiled by the real TPU com
   missed: it would be below the floor.
 - Floor: thousands of cycles of v7x that no kernel of that size is below; "times the floor" are the
   cycles on v5e, v6e, v7x as multiples of each chip's. It is the longer of two times: that of the
-  graph's matmuls at the MXU's peak (of float32 too as of bfloat16, in one pass; int8 x int8 and
-  float8 x float8 at twice that rate), and that of reading every input and writing every output
-  once at full HBM bandwidth. What scalar and vector units do is not in it. Of causal attention,
-  other triangles and x @ x.T half counts. Where data steer the kernel (gathers, groups of rows,
-  pages, lists of work) it is of what these data name: rows, pages up to a sequence's end and
-  weights that are used, each once, and matmuls of real rows. Masks alone leave nothing out.
+  graph's matmuls at the MXU's peak (of float32 too as of bfloat16, in one pass; int8 x int8 at
+  twice that rate on v5e and v6e, float8 x float8 on v7x), and that of reading every input and
+  writing every output once at full HBM bandwidth. What scalar and vector units do is not in it. Of
+  causal attention, other triangles and x @ x.T half counts. Where data steer the kernel (gathers,
+  groups of rows, pages, lists of work) it is of what these data name: rows, pages up to a
+  sequence's end and weights that are used, each once, and matmuls of real rows. Masks alone leave
+  nothing out.
 - Other loops: the other loop types of the production size, on v7x: VMEM used / predicted. "over
   VMEM": pallasc refuses it there and says what does not fit.
 - Helion: its own result for the same kernel. "ok": its numbers at the friendly size, in its
