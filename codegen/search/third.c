@@ -11,23 +11,31 @@
 #include "search.h"
 #include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
+#include "codegen/place/access.h"
 #include "codegen/vmem/vmem.h"
-#include "src/verify/verify.h"
+#include "src/config/config.h"
 
-enum { THIRD = 3, LEAST_POINTS = 4 };
+enum {
+	THIRD = 3,
+	LEAST_POINTS = 4,
+	LEAST_CYCLES = 20000 /* of a shorter kernel `auto` saves less than its launch takes */
+};
 #define SAVES_AT_LEAST 1.02
 
-static bool is_asked(const Planner *p) {
+/* ON: somewhere three are asked for; OFF: other counts are. */
+static Switch asked(const Planner *p) {
 	const ConfigList *given = &p->m->config.load_buffer_count;
-	for (uint32_t i = 0; given->set && i < given->values.count; i++)
-		if (given->values.at[i] >= THIRD)
-			return true;
-	return false;
+	bool any = false;
+	for (uint32_t i = 0; i < given->values.count; i++)
+		any = any || given->values.at[i] == THIRD;
+	return !given->set ? SWITCH_AUTO : any ? SWITCH_ON : SWITCH_OFF;
 }
 
-/* Its block is another one at each point. */
-static bool moves_on(const Plan *plan, const Operand *o) {
-	return !o->output && o->space == SPACE_WINDOW && o->buffers == 2 && (double)o->fetches >= grid_points(plan);
+/* Its block is another one at each point, and three of them are wanted. */
+static bool gains_third(Planner *p, const Operand *o) {
+	return !o->output && o->space == SPACE_WINDOW && o->buffers == 2 &&
+	       (double)o->fetches >= grid_points(p->plan) &&
+	       (asked(p) == SWITCH_AUTO || input_buffers(p, o->tensor) == THIRD);
 }
 
 static bool is_plain(const Operand *o) {
@@ -36,21 +44,21 @@ static bool is_plain(const Operand *o) {
 }
 
 /* Why the grid's own pipeline stays; NULL: it need not. */
-static const char *why_two(const Planner *p) {
+static const char *why_two(Planner *p) {
 	const Plan *plan = p->plan;
 	bool any = false;
 	if (p->m->target->tensorcores > 1)
 		return "cores share the grid";
-	if (plan->loops.count || plan->places.count || plan->remote || !plan->kernel || plan->kernel->mesh_axis)
+	if (plan->places.count || plan->remote || !plan->kernel || plan->kernel->mesh_axis)
 		return "a point does more than compute on its blocks";
 	if (plan->back_and_forth || plan->grid.count > RANK_MAX || grid_points(plan) < LEAST_POINTS)
 		return "its points are too few, or not walked in order";
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		if (!is_plain(&plan->operands.at[i]))
 			return arena_printf(p->a, "%s is not only copied block by block", plan->operands.at[i].ref);
-		any = any || moves_on(plan, &plan->operands.at[i]);
+		any = any || gains_third(p, &plan->operands.at[i]);
 	}
-	return any ? NULL : "no input has another block at each point";
+	return any ? NULL : "no input of three has another block at each point";
 }
 
 /* In the plan, and in its kernel. */
@@ -62,7 +70,7 @@ static void set_buffers(Plan *plan, uint32_t i, int count) {
 			plan->kernel->buffers.at[b].buffers = count;
 }
 
-static void in_order(Plan *plan) {
+static void walk_in_order(Plan *plan) {
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		if (!plan->grid.at[k].parallel)
 			continue;
@@ -71,35 +79,44 @@ static void in_order(Plan *plan) {
 	}
 }
 
+static double cycles_with(Planner *p, const bool *third, int count) {
+	CoreTime time;
+	for (uint32_t i = 0; i < p->plan->operands.count; i++)
+		if (third[i])
+			set_buffers(p->plan, i, count);
+	plan_vmem(p->plan, p->m, false);
+	plan_time(p->plan, p->a, &time);
+	return time.cycles;
+}
+
+static bool refuse(Planner *p, const char *why) {
+	if (!p->way.trial)
+		diag_error(p->d, config_place(&p->m->config.load_buffer_count.origin), "unsupported-config",
+		           "give it 1 or 2", "pallas_load_buffer_count: 3 windows, but the grid's pipeline keeps 1 or 2: %s",
+		           why);
+	return false;
+}
+
 bool plan_third(Planner *p) {
 	Plan *plan = p->plan;
-	const ConfigList *given = &p->m->config.load_buffer_count;
-	const char *why = given->set && !is_asked(p) ? "" : why_two(p);
-	if (why) {
-		if (is_asked(p) && !plan->loops.count)
-			diag_error(p->d, config_place(&given->origin), "unsupported-config", "give it 1 or 2",
-			           "pallas_load_buffer_count: 3 windows, but the grid's pipeline keeps 1 or 2: %s", why);
-		return !is_asked(p) || plan->loops.count > 0;
-	}
-	CoreTime two, three;
-	plan_time(plan, p->a, &two);
+	Switch wanted = asked(p);
+	if (wanted == SWITCH_OFF || module_has_loops(p->m))
+		return true;
+	const char *why = why_two(p);
+	if (why)
+		return wanted == SWITCH_AUTO || refuse(p, why);
 	bool *third = arena_array(p->a, plan->operands.count, sizeof *third);
-	for (uint32_t i = 0; i < plan->operands.count; i++) {
-		third[i] = moves_on(plan, &plan->operands.at[i]);
-		if (third[i])
-			set_buffers(plan, i, THIRD);
-	}
-	plan_vmem(plan, p->m, false);
-	plan_time(plan, p->a, &three);
-	if (plan->vmem.total <= plan_vmem_line(plan) && (is_asked(p) || three.cycles * SAVES_AT_LEAST <= two.cycles)) {
-		in_order(plan);
-		plan_remark(plan, "a third buffer of the blocks that each point reads: %.0f cycles, not %.0f", three.cycles,
-		            two.cycles);
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		third[i] = gains_third(p, &plan->operands.at[i]);
+	double two = cycles_with(p, third, THIRD - 1), three = cycles_with(p, third, THIRD);
+	bool fits = plan->vmem.total <= plan_vmem_line(plan);
+	if (wanted == SWITCH_ON && !fits)
+		return refuse(p, "they do not fit VMEM");
+	if (wanted == SWITCH_AUTO && (!fits || two < LEAST_CYCLES || three * SAVES_AT_LEAST > two)) {
+		cycles_with(p, third, THIRD - 1);
 		return true;
 	}
-	for (uint32_t i = 0; i < plan->operands.count; i++)
-		if (third[i])
-			set_buffers(plan, i, 2);
-	plan_vmem(plan, p->m, false);
+	walk_in_order(plan);
+	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three, two);
 	return true;
 }
