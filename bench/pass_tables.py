@@ -431,6 +431,19 @@ def third_table():
     return Table(tables[0].heads, [row for table in tables for row in table.rows])
 
 
+# ---- whole_rows
+
+
+def joined_table():
+    """Softmax in two passes: its loops, and whole rows in their place."""
+    cases = [
+        Case(loop, race.SOFTMAX_LOOP, ROWS, {"block_sizes": [512, 1024], "pallas_loop_type": loop}, BOTH)
+        for loop in ("unroll", "fori_loop", "emit_pipeline")
+    ]
+    ways = {"loops": {"pallas_whole_rows": "off"}, "whole rows": {"pallas_whole_rows": "on"}}
+    return comparison("`pallas_loop_type`", cases, ways)
+
+
 # ---- alignment
 
 
@@ -566,6 +579,7 @@ PAGES = {
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
     "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/whole_rows.md": {"joined": joined_table},
     "docs/passes/pre_broadcast.md": {"widened": widened_table},
     "docs/passes/alignment.md": {
         "headline": headline_table,

@@ -15,7 +15,8 @@
  *
  * Why on a TPU: a step of such a loop reduces along lanes, and waits for it, and every value is exponentiated once for
  * the sum and once for the result. Of whole rows equal nodes are one (cse.c), and strips of columns (strips.c) reduce
- * once. Which is faster is chosen by compiling both (src/driver/choose.c). */
+ * once. Which is faster is chosen by compiling both (src/driver/choose.c). `on` leaves nothing to choose but how many
+ * rows there are in a block. */
 #include "rows.h"
 
 /* A loop of more columns is not joined: strips of them are straight code. */
@@ -374,7 +375,7 @@ bool pass_whole_rows(PassContext *c) {
 		if (!loop_is_whole(&w, loop_body(m, w.calls.at[i])))
 			return true;
 	m->row_bytes = row_bytes(&w);
-	if (m->whole_rows)
+	if (m->whole_rows || (Switch)m->config.whole_rows.value == SWITCH_ON)
 		rewrite(&w);
 	return true;
 }
