@@ -408,6 +408,42 @@ def wide_table():
     return comparison("kernel", cases, switch("pallas_wide_blocks", "off", "auto"), kilocycles)
 
 
+# ---- third_buffers
+
+
+def third_table():
+    """Kernels of one, two, three and four inputs: two buffers of their blocks, and what auto takes."""
+    wide, weight = ("bfloat16[4096,8192]",), ("bfloat16[8192]",)
+    rows, half = {"block_sizes": [128]}, {"block_sizes": [64]}
+    norm = (*wide, *weight, *weight, "1e-5")
+    grad = (*wide, *wide, *weight, "float32[4096]")
+    cases = (
+        (1, Case("softmax, 128 rows", SOFTMAX_64.kernel, ROWS, rows, BOTH)),
+        (1, Case("softmax, 64 rows", SOFTMAX_64.kernel, ROWS, half)),
+        (2, Case("RMS norm, 64 rows", "norms.py:rms_norm", (*wide, *weight, "1e-6"), half, BOTH)),
+        (3, Case("layer norm, 64 rows", "layer_norm.py:layer_norm", norm, half)),
+        (4, Case("RMS norm backward, 64 rows", "norms.py:rms_norm_bwd", grad, half)),
+    )
+    tables = []
+    for inputs, case in cases:
+        ways = {"two": {"pallas_load_buffer_count": [2] * inputs}, "auto": {}}
+        tables.append(comparison("kernel", [case], ways, kilocycles))
+    return Table(tables[0].heads, [row for table in tables for row in table.rows])
+
+
+# ---- whole_rows
+
+
+def joined_table():
+    """Softmax in two passes: its loops, and whole rows in their place."""
+    cases = [
+        Case(loop, race.SOFTMAX_LOOP, ROWS, {"block_sizes": [512, 1024], "pallas_loop_type": loop}, BOTH)
+        for loop in ("unroll", "fori_loop", "emit_pipeline")
+    ]
+    ways = {"loops": {"pallas_whole_rows": "off"}, "whole rows": {"pallas_whole_rows": "on"}}
+    return comparison("`pallas_loop_type`", cases, ways)
+
+
 # ---- alignment
 
 
@@ -542,6 +578,8 @@ PAGES = {
     "docs/passes/scale_after_max.md": {"maximum": maximum_table},
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
+    "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/whole_rows.md": {"joined": joined_table},
     "docs/passes/pre_broadcast.md": {"widened": widened_table},
     "docs/passes/alignment.md": {
         "headline": headline_table,

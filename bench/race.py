@@ -350,4 +350,9 @@ CHOICES = [
         *((1024, 1024, 1024), "emit_pipeline"),
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
+    plain_choice(
+        *("pallas_whole_rows", "off", "auto", SOFTMAX_LOOP, ("bfloat16[4096,10240]",)),
+        *((512, 1024), "fori_loop"),
+    ),
+    plain_choice("pallas_load_buffer_count", [2], [3], SOFTMAX, ("bfloat16[4096,10240]",), (128,)),
 ]

@@ -239,6 +239,15 @@ static double beside_copies(double in, double gives, double computes) {
 	return larger(computes - alone, 0);
 }
 
+/* Points whose blocks lie in VMEM at once. */
+static double points_held(const Kernel *k) {
+	int buffers = 2;
+	for (uint32_t i = 0; i < k->buffers.count; i++)
+		if (in_grid(&k->buffers.at[i]) && k->buffers.at[i].role == BUFFER_IN && k->buffers.at[i].buffers > buffers)
+			buffers = k->buffers.at[i].buffers;
+	return buffers;
+}
+
 /* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
 static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
@@ -251,7 +260,8 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 		double in = moved(t, d, BUFFER_IN, true, POINTS_ALL, false),
 		       shown = moved(t, d, BUFFER_IN, false, POINTS_ALL, false);
 		double gives = given(t, d, POINTS_ALL, false);
-		double copies = larger(in + gives + inside, in + gives > 0 ? (in + gives + latency + compute) / 2 : 0);
+		double copies = larger(in + gives + inside, gives > 0 ? (gives + latency + compute) / 2 : 0);
+		copies = larger(copies, in + gives > 0 ? (in + gives + latency + compute) / points_held(t->k) : 0);
 		double step = larger(compute, copies) + (shown > 0 ? shown + latency : 0);
 		if (times > 0) {
 			inner = d;

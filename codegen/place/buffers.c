@@ -15,7 +15,7 @@ int input_buffers(Planner *p, TensorId base) {
 bool grid_buffers(Planner *p, Operand *o, bool also_copied) {
 	int given = input_buffers(p, o->tensor);
 	o->buffers = given < 2 ? given : 2;
-	if (given <= 2 || also_copied)
+	if (given <= 2 || also_copied || (given == 3 && !module_has_loops(p->m))) /* third.c */
 		return true;
 	diag_error(p->d, config_place(&p->m->config.load_buffer_count.origin), "unsupported-config", "give it 1 or 2",
 	           "pallas_load_buffer_count: %d windows of %s, but the grid's pipeline keeps 1 or 2", given,

@@ -105,7 +105,7 @@ typedef struct Operand {
 	uint32_t part_dim;         /* SHARED: the dim that they share */
 	uint32_t covered;       /* SHARED: bit set of dims that lie in the block whole, for inner grid dims walk them */
 	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
-	int buffers;            /* windows that the pipeline keeps: 1 or 2 */
+	int buffers;            /* windows that the pipeline keeps: 1, 2 or, third.c, 3 */
 	bool ahead;             /* SPACE_WINDOW: tables name its blocks; the next other one is copied before its step */
 	bool fused;             /* SPACE_WINDOW: XLA makes its bits block by block, if it has two buffers: fused.c */
 	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */

@@ -26,7 +26,7 @@ static bool is_wanted(const Kernel *k) {
 		can = can && (!k->grid.at[d].parallel || k->grid.at[d].steps == 1);
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
-		ahead = ahead || x->ahead;
+		ahead = ahead || x->ahead || (x->role == BUFFER_IN && x->buffers > 2);
 		can = can && (x->alias == NONE || !moves(k, x));
 	}
 	return ahead && can;

@@ -109,7 +109,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 	Planner p = {.plan = plan, .m = m, .d = d, .a = plan->arena, .way = way};
 	if (plan_fit(&p)) {
 		plan->seconds = plan_seconds(&p);
-		return true;
+		return plan_third(&p);
 	}
 	if (!way.trial)
 		plan_refuse_vmem(&p);

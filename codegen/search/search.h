@@ -51,6 +51,9 @@ void plan_settle(Plan *plan, Module *m);
 
 /* fit.c: it fits the target's VMEM, after giving up second buffers if the way says so. */
 bool plan_fit(Planner *p);
+/* third.c: a third buffer of what each grid point reads, where that is faster and fits; false after a diagnostic: it is
+ * asked for, and cannot be. */
+bool plan_third(Planner *p);
 /* Some window could give up its second buffer. */
 bool plan_may_give_up(Planner *p);
 /* It does not fit: the diagnostic, with what would. */

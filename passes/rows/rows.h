@@ -4,6 +4,7 @@
 
 #include "passes/facts/facts.h"
 
+bool pass_whole_rows(PassContext *c);
 bool pass_roll(PassContext *c);
 bool pass_row_split(PassContext *c);
 

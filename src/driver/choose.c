@@ -22,6 +22,8 @@ enum { LEVELS = 5 };
 #define ROWS_SAVE_AT_LEAST 1.25
 #define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
+/* Bytes of a block's rows from which on loops over them are joined. */
+#define WHOLE_ROWS_LEAST (INT64_C(1) << 20)
 
 typedef struct Tried {
 	ModuleWay way;
@@ -63,6 +65,13 @@ static uint32_t legal_long_steps(const Choosing *s) {
 }
 
 static uint32_t legal_more_rows(const Choosing *s) { return found(s) && !s->relaxed ? s->more_rows.count : 0; }
+
+static uint32_t legal_given_loops(const Choosing *s) {
+	(void)s;
+	return 1;
+}
+
+static uint32_t legal_joined_loops(const Choosing *s) { return s->row_bytes && !s->relaxed && searches(s); }
 
 static uint32_t legal_in_turn(const Choosing *s) {
 	(void)s;
@@ -125,6 +134,23 @@ static bool may_gather(const Choosing *s) {
 	return any && config_of(s)->indirect_access_mode.value <= INDIRECT_AUTO;
 }
 
+/* Rows, and loops over the columns of one block: the pass finds out the rest (whole_rows.c). */
+static bool may_join(const Choosing *s) {
+	const Module *m = s->start;
+	GraphId root = module_root(m, 0);
+	BlockId columns = NONE;
+	bool can = (Switch)config_of(s)->whole_rows.value != SWITCH_OFF && root != NONE &&
+	           graph_get(m, root)->blocks.count == 1 && m->graphs.count > 1;
+	for (GraphId g = 0; g < m->graphs.count && can; g++) {
+		const Graph *x = graph_get(m, g);
+		if (g == root)
+			continue;
+		can = x->kind == GRAPH_FOR_LOOP && x->blocks.count == 1 && (columns == NONE || x->blocks.at[0] == columns);
+		columns = can ? x->blocks.at[0] : NONE;
+	}
+	return can;
+}
+
 /* Something stands to choose. */
 static bool start(Choosing *s, Compilation *c, Module *m) {
 	*s = (Choosing){.c = c, .start = m, .bounded = true};
@@ -134,7 +160,7 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 		rows_domain(s);
 	sizes_domain(s);
 	return s->defaults || s->long_rows || s->long_steps.count || s->more_rows.count ||
-	       (searches(s) && (may_split_body(s) || may_gather(s)));
+	       (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
 }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
@@ -157,6 +183,9 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 		m->default_level = which + 1;
 	if (sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS)
 		sizes_enlarge(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
+	m->whole_rows = way->at[ROW_LOOPS] == LOOPS_JOINED;
+	if (m->whole_rows)
+		sizes_of_whole_rows(m, s->row_bytes);
 	m->one_hot = way->at[ROW_POSITIONS] == POSITIONS_AT_ONCE;
 	m->split_rows = way->at[ROW_BODY] == BODY_SPLIT;
 	if (way->type != LOOP_DEFAULT)
@@ -173,18 +202,27 @@ Module *choose_module(const Choosing *s, const ModuleWay *way) {
 
 static bool is_first(const ModuleWay *way) {
 	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_SIZES] == SIZES_GIVEN &&
-	       way->at[ROW_BODY] == BODY_AT_ONCE;
+	       way->at[ROW_BODY] == BODY_AT_ONCE && way->at[ROW_LOOPS] == LOOPS_GIVEN;
 }
 
 static bool configured(const Choosing *s, const PassContext *context) {
 	return is_first(&s->way) || compile_configure(context->module, context->diag);
 }
 
+static bool must_join(const Choosing *s) { return (Switch)config_of(s)->whole_rows.value == SWITCH_ON; }
+
+/* `auto` leaves small tiles as they are. */
+static bool whole_rows_pay(const Choosing *s, int64_t bytes) {
+	GraphId root = module_root(s->start, 0);
+	int64_t rows = root == NONE ? 0 : s->start->block_size.at[graph_get(s->start, root)->blocks.at[0]];
+	return bytes && (must_join(s) || bytes * rows >= WHOLE_ROWS_LEAST);
+}
+
 /* How many times faster it must be than what was found. */
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
-	if (wide && must_enlarge(s))
+	if ((wide && must_enlarge(s)) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return ROWS_SAVE_AT_LEAST;
@@ -216,7 +254,7 @@ static void compile_way(Choosing *s, Trial *trial, Known *known) {
 	Drafts *drafts =
 		share_passes(c, &trial->context) ? program_draft(c->arena, trial->context.module, &c->left) : NULL;
 	const Module *m = trial->context.module;
-	*known = (Known){.planned = drafts, .may_one_hot = m->may_one_hot, .may_split_rows = m->may_split_rows};
+	*known = (Known){.planned = drafts, .may_one_hot = m->may_one_hot, .may_split_rows = m->may_split_rows, .row_bytes = m->row_bytes};
 	known->bound = drafts ? drafts_bound(drafts) : 0;
 	known->lowered = lowers(s, known);
 	trial->program = known->lowered ? program_choose(drafts) : NULL;
@@ -279,6 +317,8 @@ static void try_way(Choosing *s) {
 	trial.outcome = known.outcome;
 	if (s->way.at[ROW_POSITIONS] == POSITIONS_IN_TURN)
 		s->may_one_hot = known.may_one_hot && searches(s) && !s->relaxed;
+	if (s->way.at[ROW_LOOPS] == LOOPS_GIVEN)
+		s->row_bytes = whole_rows_pay(s, known.row_bytes) ? known.row_bytes : 0;
 	if (s->way.at[ROW_BODY] == BODY_AT_ONCE)
 		s->may_split = known.may_split_rows;
 	if (!known.planned)

@@ -153,3 +153,20 @@ void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
 	m->enlarged.at[wide->block] = (Enlarged){wide->size, why};
 	m->settled = true;
 }
+
+/* Whole rows are wider tiles than parts of them: fewer rows stand in a grid step. */
+enum { MOST_TILE_BYTES = 4 << 20, LEAST_ROWS = 16 };
+
+void sizes_of_whole_rows(Module *m, int64_t row_bytes) {
+	BlockId b = graph_get(m, module_root(m, 0))->blocks.at[0];
+	int64_t size = size_now(m, b);
+	if (block_size_matters(m, b))
+		return;
+	while (size * row_bytes > MOST_TILE_BYTES && size % 2 == 0 && size / 2 >= LEAST_ROWS)
+		size /= 2;
+	if (size == size_now(m, b))
+		return;
+	while (m->enlarged.count < m->blocks.count)
+		vec_push(m->arena, &m->enlarged, (Enlarged){0});
+	m->enlarged.at[b] = (Enlarged){size, "its rows are computed whole, fewer at a time"};
+}

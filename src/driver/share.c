@@ -108,7 +108,7 @@ static ShareKey key_of(const Module *m, bool passes) {
 		put(&key, m->config.tunables.at[i]);
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		put(&key, m->block_size.at[b]);
-	put(&key, m->one_hot | m->split_rows << 1);
+	put(&key, m->one_hot | m->split_rows << 1 | m->whole_rows << 2);
 	if (key.count > SHARE_KEY_MAX)
 		key.count = 0;
 	return key;
@@ -178,6 +178,7 @@ static void copy_settings(const Module *from, Module *to) {
 	to->default_level = from->default_level;
 	to->one_hot = from->one_hot;
 	to->split_rows = from->split_rows;
+	to->whole_rows = from->whole_rows;
 	to->settled = from->settled;
 }
 

@@ -24,6 +24,7 @@ typedef struct Known {
 	Outcome outcome; /* of what fits */
 	int64_t kernels; /* lowered for it */
 	bool may_one_hot, may_split_rows;
+	int64_t row_bytes; /* of rows that loops could take whole */
 } Known;
 
 /* For a Module that is configured, and has not been through passes. */

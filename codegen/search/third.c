@@ -1,0 +1,122 @@
+/* third.c - a third buffer of the grid's input windows. With two, a point's blocks start to come when the point before it
+ * starts, behind what the one before that gives: where copies take about as long as what a point computes, HBM is idle
+ * for the latency of a copy at every other point. With three they start a point earlier:
+ *
+ *     HBM, two     in 2 out 0|idle|in 3 out 1|idle|        HBM, three   in 3 out 0 in 4 out 1 in 5 out 2
+ *     core           point 1     |  point 2     |          core            point 1   point 2   point 3
+ *
+ * jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. So the grid becomes a
+ * pipeline in the kernel (rewrite_pipelined.c), which one core runs. Taken where the time of the core says that it saves
+ * enough, and VMEM has room. */
+#include "search.h"
+#include "codegen/core/core.h"
+#include "codegen/costs/costs.h"
+#include "codegen/place/access.h"
+#include "codegen/vmem/vmem.h"
+#include "src/config/config.h"
+
+enum {
+	THIRD = 3,
+	LEAST_POINTS = 4,
+	LEAST_CYCLES = 20000 /* of a shorter kernel `auto` saves less than its launch takes */
+};
+#define SAVES_AT_LEAST 1.02
+
+/* ON: somewhere three are asked for; OFF: other counts are. */
+static Switch asked(const Planner *p) {
+	const ConfigList *given = &p->m->config.load_buffer_count;
+	bool any = false;
+	for (uint32_t i = 0; i < given->values.count; i++)
+		any = any || given->values.at[i] == THIRD;
+	return !given->set ? SWITCH_AUTO : any ? SWITCH_ON : SWITCH_OFF;
+}
+
+/* Its block is another one at each point, and three of them are wanted. */
+static bool gains_third(Planner *p, const Operand *o) {
+	return !o->output && o->space == SPACE_WINDOW && o->buffers == 2 &&
+	       (double)o->fetches >= grid_points(p->plan) &&
+	       (asked(p) == SWITCH_AUTO || input_buffers(p, o->tensor) == THIRD);
+}
+
+static bool is_plain(const Operand *o) {
+	return o->space == SPACE_WINDOW && !o->held && !o->ahead && !o->fused && (!o->output || o->alias_of == NONE) &&
+	       !(o->input && o->output);
+}
+
+/* Why the grid's own pipeline stays; NULL: it need not. */
+static const char *why_two(Planner *p) {
+	const Plan *plan = p->plan;
+	bool any = false;
+	if (p->m->target->tensorcores > 1)
+		return "cores share the grid";
+	if (plan->places.count || plan->remote || !plan->kernel || plan->kernel->mesh_axis)
+		return "a point does more than compute on its blocks";
+	if (plan->back_and_forth || plan->grid.count > RANK_MAX || grid_points(plan) < LEAST_POINTS)
+		return "its points are too few, or not walked in order";
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		if (!is_plain(&plan->operands.at[i]))
+			return arena_printf(p->a, "%s is not only copied block by block", plan->operands.at[i].ref);
+		any = any || gains_third(p, &plan->operands.at[i]);
+	}
+	return any ? NULL : "no input of three has another block at each point";
+}
+
+/* In the plan, and in its kernel. */
+static void set_buffers(Plan *plan, uint32_t i, int count) {
+	Operand *o = &plan->operands.at[i];
+	o->buffers = count;
+	for (BufferId b = 0; b < plan->kernel->buffers.count; b++)
+		if (plan->kernel->buffers.at[b].name == o->ref)
+			plan->kernel->buffers.at[b].buffers = count;
+}
+
+static void walk_in_order(Plan *plan) {
+	for (uint32_t k = 0; k < plan->grid.count; k++) {
+		if (!plan->grid.at[k].parallel)
+			continue;
+		plan->grid.at[k].parallel = plan->kernel->grid.at[k].parallel = false;
+		plan->grid.at[k].why = "one core copies the blocks of two points ahead";
+	}
+}
+
+static double cycles_with(Planner *p, const bool *third, int count) {
+	CoreTime time;
+	for (uint32_t i = 0; i < p->plan->operands.count; i++)
+		if (third[i])
+			set_buffers(p->plan, i, count);
+	plan_vmem(p->plan, p->m, false);
+	plan_time(p->plan, p->a, &time);
+	return time.cycles;
+}
+
+static bool refuse(Planner *p, const char *why) {
+	if (!p->way.trial)
+		diag_error(p->d, config_place(&p->m->config.load_buffer_count.origin), "unsupported-config",
+		           "give it 1 or 2", "pallas_load_buffer_count: 3 windows, but the grid's pipeline keeps 1 or 2: %s",
+		           why);
+	return false;
+}
+
+bool plan_third(Planner *p) {
+	Plan *plan = p->plan;
+	Switch wanted = asked(p);
+	if (wanted == SWITCH_OFF || module_has_loops(p->m))
+		return true;
+	const char *why = why_two(p);
+	if (why)
+		return wanted == SWITCH_AUTO || refuse(p, why);
+	bool *third = arena_array(p->a, plan->operands.count, sizeof *third);
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		third[i] = gains_third(p, &plan->operands.at[i]);
+	double two = cycles_with(p, third, THIRD - 1), three = cycles_with(p, third, THIRD);
+	bool fits = plan->vmem.total <= plan_vmem_line(plan);
+	if (wanted == SWITCH_ON && !fits)
+		return refuse(p, "they do not fit VMEM");
+	if (wanted == SWITCH_AUTO && (!fits || two < LEAST_CYCLES || three * SAVES_AT_LEAST > two)) {
+		cycles_with(p, third, THIRD - 1);
+		return true;
+	}
+	walk_in_order(plan);
+	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three, two);
+	return true;
+}
