@@ -136,6 +136,7 @@ def attention_dkdv(*arrays, causal=False):
     return attention_gradients(*arrays, causal)[1:]
 
 
+attention_backward = functools.partial(attention_gradients, causal=False)
 causal_attention_dq = functools.partial(attention_dq, causal=True)
 causal_attention_dkdv = functools.partial(attention_dkdv, causal=True)
 
@@ -274,6 +275,14 @@ ROWS = [
         "attention_dkdv",
         "8192",
         attention_dkdv,
+        [2, 128, 256],
+        inputs=backward_inputs,
+    ),
+    family(
+        "attention backward, dq, dk and dv at once",
+        "attention_backward",
+        "8192",
+        attention_backward,
         [2, 128, 256],
         inputs=backward_inputs,
     ),
