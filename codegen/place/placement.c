@@ -22,6 +22,7 @@ typedef struct Candidate {
 	int64_t hbm_bytes;  /* that XLA moves for the view: the copy written and read */
 	int64_t vmem_bytes; /* of all its windows */
 	bool ordered;       /* grid dims become sequential */
+	bool branches;      /* in each step of a loop, whose matmuls cannot be scheduled across them */
 } Candidate;
 
 static bool fits(int64_t block, int64_t dim, int64_t multiple) { return block == dim || block % multiple == 0; }
@@ -131,12 +132,22 @@ static bool lies_merged(Planner *p, const Operand *o) {
 	return tensor_dim(p, t, t->rank - 2) == rows || rows % row_multiple(p, o) == 0;
 }
 
-static void measure(Planner *p, Candidate *c) {
+/* The access stands in a loop, beside matmuls. */
+static bool is_beside_matmuls(const Planner *p, const AccessWant *w) {
+	GraphId g = node_get(p->m, w->node)->graph;
+	NodeId n = graph_get(p->m, g)->kind == GRAPH_FOR_LOOP ? graph_first(p->m, g) : NONE;
+	while (n != NONE && op_lowering(node_get(p->m, n)->op) != LOWER_MATMUL)
+		n = node_get(p->m, n)->next;
+	return n != NONE;
+}
+
+static void measure(Planner *p, const AccessWant *w, Candidate *c) {
 	c->vmem_bytes = c->o.buffers * vmem_bytes(p->m->target, c->o.dtype, c->o.rank, c->o.block);
 	bool moved = c->o.placement == PLACE_MERGED ? !lies_merged(p, &c->o)
 	                                            : c->o.placement == PLACE_VIEW || c->o.placement == PLACE_SPLIT;
 	if (moved)
 		c->hbm_bytes = 2 * view_bytes(p, &c->o);
+	c->branches = c->o.placement == PLACE_SHARED && is_beside_matmuls(p, w);
 }
 
 static int64_t last_multiple(const Planner *p, const Operand *o) {
@@ -290,10 +301,12 @@ static bool try_merged(Planner *p, const Operand *o, const AccessWant *w, Candid
 
 /* ---- the choice ------------------------------------------------------------------------------------------------- */
 
-/* A grid in any order before one that no second core can take; then the fewest bytes. */
+/* A grid in any order before one that no second core can take; no branches beside a loop's matmuls; then the fewest bytes. */
 static bool cheaper(const Candidate *a, const Candidate *b) {
 	if (a->ordered != b->ordered)
 		return !a->ordered;
+	if (a->branches != b->branches)
+		return !a->branches;
 	return a->hbm_bytes + a->vmem_bytes < b->hbm_bytes + b->vmem_bytes;
 }
 
@@ -348,7 +361,7 @@ static bool cheapest(Planner *p, const Operand *o, const AccessWant *w, Candidat
 	for (size_t i = 0; i < KIND_COUNT; i++) {
 		if (!kinds[i](p, o, w, &c->at[c->count]))
 			continue;
-		measure(p, &c->at[c->count]);
+		measure(p, w, &c->at[c->count]);
 		if (cheaper(&c->at[c->count], &c->at[c->best]))
 			c->best = c->count;
 		c->count++;

@@ -224,6 +224,18 @@ static bool leave(Orient *o, NodeId user) {
 	return !in_loop(o, node_get(o->m, user)->graph) || against(o, user, "wants it as it was, in the loop");
 }
 
+/* Of as many columns of a turned tile it makes one. */
+enum { TURNS_BACK = 4 };
+
+/* A product of a turned tile, so much smaller than that that it can be turned back in each step. */
+static bool turns_back(const Orient *o, NodeId x) {
+	if (op_kind(o->m, x) != KIND_MATMUL || o->stand[x] != STAND_TURNED)
+		return false;
+	NodeId tile = node_input(o->m, x, matmul_arg(node_get(o->m, x)->op, 0));
+	return is_old_tile(o, tile) && o->stand[tile] == STAND_TURNED &&
+	       size_from_end(o, tile, 1) >= TURNS_BACK * size_from_end(o, x, 1);
+}
+
 /* Node n reduces rows alone, and can keep their dim as 1. */
 static bool reduces_rows(const Orient *o, NodeId n) {
 	NodeId x = op_kind(o->m, n) == KIND_REDUCTION ? node_input(o->m, n, 0) : NONE;
@@ -257,7 +269,7 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 		o->unswaps = o->unswaps || in_loop(o, node->graph);
 		return true;
 	}
-	return leave(o, user);
+	return turns_back(o, x) || leave(o, user);
 }
 
 /* ---- backwards --------------------------------------------------------------------------------------------------- */

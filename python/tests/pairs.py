@@ -62,7 +62,7 @@ def _attend(q, k, v, causal):
     return jnp.einsum("bhmn,bhnd->bhmd", jax.nn.softmax(scores), v, precision="highest")
 
 
-def attention(dtype, causal=False):
+def attention(dtype, causal=False, kernels=("dq", "dkdv")):
     """Attention; its log-sum-exp is a residual, delta the first backward's."""
     prefix = "causal_" if causal else ""
     if dtype == "float32":
@@ -70,12 +70,12 @@ def attention(dtype, causal=False):
         heads += (('"extent": 2}', '"extent": 3}'),)
         size = *(heads if causal else ()), ("421", "140"), F32
         forward = edited(f"{prefix}attention_b1_h{2 if causal else 3}_s421_d64", *size)
-        parts = "attention_delta_odd", f"{prefix}attention_dq_odd", f"{prefix}attention_dkdv_odd"
+        parts = ["attention_delta_odd", *(f"{prefix}attention_{k}_odd" for k in kernels)]
     else:
         size = ("[2, 2, 512", "[1, 2, 512"), ("[4, 512", "[2, 512"), ("[4, 128", "[2, 128")
         size += ('"extent": 4}', '"extent": 2}'), ("512", "256")
         forward = edited(f"{prefix}attention", *size)
-        parts = "attention_delta", f"{prefix}attention_dq", f"{prefix}attention_dkdv"
+        parts = ["attention_delta", *(f"{prefix}attention_{k}" for k in kernels)]
     size = (("300", "140"),) if dtype == "float32" else ()
     return Pair(
         forward,
@@ -312,6 +312,8 @@ def swiglu(dtype):
 PAIRS = {
     "attention": attention,
     "causal_attention": lambda dtype: attention(dtype, causal=True),
+    "attention, at once": lambda dtype: attention(dtype, kernels=("backward",)),
+    "causal attention, at once": lambda dtype: attention(dtype, True, ("backward",)),
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "softmax": softmax,

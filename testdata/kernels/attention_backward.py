@@ -1,4 +1,4 @@
-"""The backward pass of attention in three kernels: delta, then dq, then dk and dv.
+"""The backward pass of attention: delta, then dq, dk and dv in one kernel, or dq, then dk and dv.
 
 q, k, v, out, dout are [B, H, S, D]; lse is float32 [B*H, S] in base 2, as attention.py returns it;
 delta is float32 [B*H, S], the rows' sums of dout * out. The probabilities are computed again.
@@ -110,3 +110,52 @@ def attention_dkdv(
         dk[tile_b, tile_n, :] = dk_acc.to(dk.dtype)
         dv[tile_b, tile_n, :] = dv_acc.to(dv.dtype)
     return dk.view(k_in.size()), dv.view(v_in.size())
+
+
+@helion.kernel(static_shapes=True)
+def attention_backward(
+    q_in: torch.Tensor,
+    k_in: torch.Tensor,
+    v_in: torch.Tensor,
+    dout: torch.Tensor,
+    lse: torch.Tensor,
+    delta: torch.Tensor,
+    causal: hl.constexpr,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return (dq, dk, dv), from scores that are computed once.
+
+    Tiles of k and v stay, tiles of q and dout pass by; each pair adds its part to dq, in float32.
+    """
+    s_dim = q_in.size(-2)
+    head_dim = hl.specialize(q_in.size(-1))
+    q_view = q_in.reshape([-1, s_dim, head_dim])
+    k_view = k_in.reshape([-1, s_dim, head_dim])
+    v_view = v_in.reshape([-1, s_dim, head_dim])
+    do_view = dout.reshape([-1, s_dim, head_dim])
+    dq = torch.zeros(q_view.size(), dtype=torch.float32, device=q_in.device)
+    dk = torch.empty_like(k_view)
+    dv = torch.empty_like(v_view)
+    sm_scale = 1.0 / math.sqrt(head_dim)
+    for tile_b, tile_n in hl.tile([q_view.size(0), s_dim]):
+        dk_acc = hl.zeros([tile_b, tile_n, head_dim], dtype=torch.float32)
+        dv_acc = hl.zeros([tile_b, tile_n, head_dim], dtype=torch.float32)
+        k = k_view[tile_b, tile_n, :]
+        v = v_view[tile_b, tile_n, :]
+        begin = tile_n.begin if causal else 0
+        for tile_m in hl.tile(begin, s_dim):
+            q = q_view[tile_b, tile_m, :]
+            do = do_view[tile_b, tile_m, :]
+            scores = torch.bmm(q, k.transpose(1, 2), out_dtype=torch.float32)
+            p = torch.exp2(scores * (sm_scale * LOG2_E) - lse[tile_b, tile_m][:, :, None])
+            if causal:
+                visible = tile_m.index[:, None] >= tile_n.index[None, :]
+                p = torch.where(visible[None, :, :], p, 0.0)
+            dv_acc = torch.baddbmm(dv_acc, p.to(do.dtype).transpose(1, 2), do)
+            dp = torch.bmm(do, v.transpose(1, 2), out_dtype=torch.float32)
+            ds = (p * (dp - delta[tile_b, tile_m][:, :, None]) * sm_scale).to(q.dtype)
+            dk_acc = torch.baddbmm(dk_acc, ds.transpose(1, 2), q)
+            part = torch.bmm(ds, k, out_dtype=torch.float32)
+            hl.atomic_add(dq, [tile_b, tile_m, slice(None)], part)
+        dk[tile_b, tile_n, :] = dk_acc.to(dk.dtype)
+        dv[tile_b, tile_n, :] = dv_acc.to(dv.dtype)
+    return dq.to(q_in.dtype).view(q_in.size()), dk.view(k_in.size()), dv.view(v_in.size())

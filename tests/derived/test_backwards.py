@@ -118,10 +118,52 @@ def test_attention_reads_what_the_forward_left():
     read = [t["name"] for t in backward["tensors"] if t["role"] == "input"]
     assert read == ["q_in", "k_in", "v_in", "out", "d_out", "lse"]
     # The sum of out * d_out is one root's to compute; no loop computes scores to sum them up.
-    assert [g["kind"] for g in backward["graphs"]] == ["for_loop", "root", "for_loop", "root"]
+    assert [g["kind"] for g in backward["graphs"]] == ["root", "for_loop", "root"]
     assert [t["name"] for t in backward["tensors"] if t["name"].startswith("kept_")] == [
         "kept_total"
     ]
+
+
+def matmuls(graph):
+    return [n["target"] for n in graph["nodes"] if "mm" in n.get("target", "")]
+
+
+def test_one_loop_gives_all_gradients_of_attention(tmp_path, capsys):
+    """Scores and their gradient are computed once: five matmuls; two loops would have seven."""
+    from pallasc.__main__ import main
+
+    wishes = ["--residual", "lse", "-o", str(tmp_path / "backward.json"), "--explain"]
+    assert main(["grad", str(kit.path("attention_b8_h32_s8192_d128")), *wishes]) == 0
+    assert "summed d_q_view (attention.py:39): added in the loop of d_v_view: " in (
+        capsys.readouterr().err
+    )
+    backward = json.loads((tmp_path / "backward.json").read_text())
+    loop = backward["graphs"][1]
+    assert len(matmuls(loop)) == 5 and sum(len(matmuls(g)) for g in backward["graphs"]) == 5
+    (add,) = [n for n in loop["nodes"] if n.get("target") == "tile.atomic_add"]
+    assert add["meta"]["dtype"] == "float32"
+    (d_q,) = [t for t in backward["tensors"] if t["name"] == "d_q_in"]
+    assert (d_q["dtype"], d_q["init"]) == ("float32", 0)
+    assert backward["returns"][0] == {
+        "tensor": "d_q_in",
+        "ops": [["prims.convert_element_type.default", {"dtype": "bfloat16"}]],
+    }
+
+
+def test_a_gradient_that_vmem_does_not_hold_has_a_loop_of_its_own():
+    """d_q of a head is 16 MiB in float32."""
+    long = kit.text("attention_b8_h32_s8192_d128").replace("8192", "32768")
+    backward = pallasc.grad(json.loads(long), residuals=["lse"])
+    assert [len(matmuls(g)) for g in backward["graphs"]] == [3, 0, 4, 0]
+
+
+def test_without_a_common_block_loops_stay_apart(tmp_path, capsys):
+    """The whole grid would run in order."""
+    from pallasc.__main__ import main
+
+    graph, file = str(kit.path("fused_linear_cross_entropy")), str(tmp_path / "backward.json")
+    assert main(["grad", graph, "-o", file, "--explain"]) == 0
+    assert "added in the loop" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["cross_entropy_online_odd", "matmul_bias_gelu"])

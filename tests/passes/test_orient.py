@@ -171,6 +171,19 @@ def test_vectors_that_do_not_move_with_the_loop_turn_it_too():
     assert [node["name"] for node in by_target(root, "aten.permute.default")] == ["_phi_rows"]
 
 
+def test_a_small_product_of_a_turned_tile_is_turned_back_in_each_step():
+    """dq's part is [256, 128] of a tile of [256, 512]; of one of [256, 256] it is no small one."""
+    document, said = turned("attention_backward_8192", [1, 512, 256])
+    loop = nodes(document, "for_loop")
+    assert "orient: 'scores' is computed transposed" in said
+    assert shape(loop["ds"]) == ["u0", "u1", "u3"] and shape(loop["part"]) == ["u0", 128, "u3"]
+    back = loop["part_rows"]
+    assert back["args"] == [{"ref": "part"}, [0, 2, 1]] and shape(back) == ["u0", "u3", 128]
+    assert references(loop["atomic_add"])[-1] == "part_rows"
+    _, said = turned("attention_backward_8192", [1, 256, 256])
+    assert "'atomic_add' wants it as it was, in the loop" in said
+
+
 @pytest.mark.parametrize(("name", "on"), [("attention_dkdv", True), ("attention_dq", False)])
 def test_a_small_mxu_turns_what_is_only_wanted_swapped(name, on):
     """dq would be turned back at each grid point, with nothing saved in its matmul."""

@@ -258,6 +258,14 @@ def test_steps_that_share_a_written_block_are_in_order(tmp_path):
     assert operands(reads)["delta_ref"]["placement"] == "shared"
 
 
+def test_a_loop_of_matmuls_has_no_branches():
+    """A part of a shared block is chosen by a branch, across which no matmul is scheduled."""
+    dq = plan(kit.path("attention_dq_8192"))
+    for vector in ("lse_ref", "delta_ref"):
+        assert operands(dq)[vector]["placement"] == "view"
+        assert "rather than" not in operands(dq)[vector]["why"]
+
+
 def test_a_position_before_the_last_dim_is_chosen_by_the_index_map(tmp_path):
     one, two, _ = plan(written("positions_odd", tmp_path))["operands"]
     assert one["shape"] == [1, 421, 1152] and one["block"] == [1, 64, 128]

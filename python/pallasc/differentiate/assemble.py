@@ -42,6 +42,8 @@ class _Document(Emitter):
         for target in schedule.targets:
             if target.parts:
                 self._partial(target)
+            if target.joins:
+                self._added(target)
         self.touched, self._depths, self._cones = set(), {}, {}
 
     def _partial(self, target):
@@ -52,6 +54,17 @@ class _Document(Emitter):
         wanted, target.dtype = target.dtype, "float32"
         ret = next(r for r in self.header["returns"] if r["tensor"] == target.tensor)
         ret["ops"] = sum_of_parts(len(lead), wanted)
+
+    def _added(self, target):
+        """An output that tiles are added to, from zeros, in float32."""
+        wanted, target.dtype, name = target.dtype, "float32", target.tensor
+        while name is not None:
+            entry = self.tensors[name]
+            entry["dtype"], name = "float32", entry.get("of")
+        entry["init"] = 0
+        ret = next(r for r in self.header["returns"] if r["tensor"] == entry["name"])
+        if wanted != "float32":
+            ret["ops"] = [["prims.convert_element_type.default", {"dtype": wanted}]]
 
     def entry(self, name):
         """A host tensor of the backward."""

@@ -22,7 +22,8 @@ class Emitter:
         grid = self.ordered(root.grid)
         scope = _Scope(self, root, None, root.grid)
         for target in root.targets:
-            scope.store(target)
+            if not target.joins:
+                scope.store(target)
         nodes = [*scope.nodes, {"name": "output", "op": "output", "args": [[]]}]
         self.append({"kind": "root", "grid": grid, "nodes": nodes})
         for target in root.targets:
@@ -182,10 +183,19 @@ class _Scope:
         for member in members:
             body.loc = member.loc
             _ACCUMULATE[member.target](self, body, member, carried, finish)
+        if value.target == "@sum":
+            self._add_beside(body, members)
         self._call(body, dims, carried)
         for job in finish:
             job()
         return self.env[value.number]
+
+    def _add_beside(self, body, members):
+        """Adds the tiles of gradients that join the loop of one of these sums."""
+        for target in self.root.targets:
+            hosts = [m for m in members if any(t.value is m for t in self.root.targets)]
+            if target.joins and any(set(m.dims) == set(target.loops) for m in hosts):
+                body.store(target)
 
     def _members(self, value):
         """The accumulated values of this root that one loop can compute with this one."""

@@ -48,6 +48,10 @@ class Estimate:
         """The number of elements of a block's range."""
         return self.program.extent(symbol)
 
+    def extents(self, symbols):
+        """The number of elements of these blocks together."""
+        return math.prod(self.extent(s) for s in symbols)
+
     def tiles(self, symbols):
         """The number of tiles of these blocks together."""
         return math.prod(math.ceil(self.extent(s) / self.block(s)) for s in symbols)

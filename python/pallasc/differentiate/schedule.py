@@ -14,6 +14,9 @@ from .estimate import MATMULS
 from .values import LINEAR_VIEWS, Value, shifted_by, symbols_of, topological
 
 ACCUMULATED = ("@sum", "@max", "@lse")
+# What a gradient that is added up over the grid may hold of VMEM: all of it at one point of the
+# blocks that it shares with the grid, in float32; the compiler has two buffers of it.
+HELD_BYTES = 8 << 20
 
 
 @dataclass
@@ -30,6 +33,7 @@ class Target:
     level: int = 0
     root: int = 0  # its number, once it is written
     scatters: bool = False  # lanes are added to the places that the index says
+    joins: bool = False  # each tile is added to its place by the loop of other gradients
     space: frozenset = frozenset()  # blocks that the places depend on
     why: str = ""
 
@@ -57,6 +61,7 @@ class Schedule:
         self.targets, self.kept = list(targets), {}
         self._split_sums()
         self._keep_what_must()
+        self._join_loops()
         self._keep_what_pays()
         self._keep_what_must()  # of what is kept since
         self._loop_to_store()
@@ -99,6 +104,67 @@ class Schedule:
             target.why = f"parts by tile, {by_tile} (a loop: {loop})"
             target.parts = value.dims
             target.value = inner
+
+    def _join_loops(self):
+        """Sums over a block of the others' grid: each tile's part is added in the others' loop.
+
+        What both compute of matmuls, such as the scores of attention, is then computed once.
+        """
+        for target in self.targets:
+            host = next((other for other in self.targets if self._hosts(other, target)), None)
+            if host is None:
+                continue
+            inner = target.value.args[0]
+            shared = self._computed(inner) & self._computed(host.value)
+            own = {part.number for part in topological([inner])} - shared
+            _, products, lanes = self.estimate.cone(inner, own)
+            saved = self.estimate.seconds(0, products, lanes)
+            elements = self.estimate.elements(target.value)
+            converted = self.estimate.seconds(2 * 4 * elements)
+            if products == 0 or saved <= converted:
+                continue
+            target.why = f"added in the loop of {host.tensor}: {microseconds(saved)} are saved"
+            target.value, target.loops = inner, tuple(host.value.dims)
+            target.joins = target.scatters = True
+
+    def _hosts(self, host, target):
+        """Whether the loop of one sum runs over all tiles that another sum adds up."""
+        if not all(self._is_looped(x) for x in (host, target)) or host.grid == target.grid:
+            return False
+        if not host.grid & target.grid:  # the whole grid would run in order
+            return False
+        inner, other = target.value.args[0], host.value.args[0]
+        if inner.space != other.space or set(host.value.dims) & set(target.value.dims):
+            return False
+        every = {part.number for part in topological([other])}
+        own = [p for p in topological([inner]) if p.target in ACCUMULATED]
+        shared = self.estimate.extents(host.grid & target.grid)
+        held = 4 * self.estimate.elements(target.value) // shared
+        added, kept = self._beside(target), self._beside(host)
+        return held <= HELD_BYTES and added < kept and all(p.number in every for p in own)
+
+    def _is_looped(self, target):
+        """A target is a sum over one block, in a loop, and is stored where nothing else is."""
+        name = self.program.base(target.tensor.removeprefix("d_"))["name"]
+        bases = [self.program.base(t.tensor.removeprefix("d_"))["name"] for t in self.targets]
+        sums = target.value.target == "@sum" and len(target.value.dims) == 1
+        other = target.parts or target.groups or target.scatters
+        return sums and not other and bases.count(name) == 1
+
+    def _beside(self, target):
+        """The bytes of all targets of the same grid."""
+        same = [t.value for t in self.targets if t.grid == target.grid]
+        return sum(self.estimate.bytes(value) for value in same)
+
+    def _computed(self, value):
+        """Numbers of a value and of what it is computed from, down to loads and what is kept."""
+        found, stack = set(), [value]
+        while stack:
+            part = stack.pop()
+            if part.number not in found and part.number not in self.kept:
+                found.add(part.number)
+                stack.extend(part.inputs)
+        return found
 
     def _is_whole(self, target):
         """Whether a target is all of an output: no view of it, and no other stores to it."""
@@ -162,7 +228,7 @@ class Schedule:
         for target in self.targets:
             needed = self.loads(target)
             spaces = {other.value.space for other in needed}
-            if len(spaces) != 1 or target.groups or target.parts:
+            if len(spaces) != 1 or target.groups or target.parts or target.joins:
                 continue
             [space] = spaces
             only = all(self.loads(t).count(o) == 0 for t in self._others(target) for o in needed)

@@ -136,8 +136,10 @@ def attention_dkdv(*arrays, causal=False):
     return attention_gradients(*arrays, causal)[1:]
 
 
+attention_backward = functools.partial(attention_gradients, causal=False)
 causal_attention_dq = functools.partial(attention_dq, causal=True)
 causal_attention_dkdv = functools.partial(attention_dkdv, causal=True)
+causal_attention_backward = functools.partial(attention_gradients, causal=True)
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -278,6 +280,14 @@ ROWS = [
         inputs=backward_inputs,
     ),
     family(
+        "attention backward, dq, dk and dv at once",
+        "attention_backward",
+        "8192",
+        attention_backward,
+        [2, 128, 256],
+        inputs=backward_inputs,
+    ),
+    family(
         "causal attention backward, dq",
         "causal_attention_dq",
         "8192",
@@ -294,6 +304,16 @@ ROWS = [
         causal_attention_dkdv,
         [2, 128, 128],
         needs=attends(4),
+        refused={"unroll": UNKNOWN_BEGIN},
+        inputs=causal_inputs,
+    ),
+    family(
+        "causal attention backward, dq, dk and dv at once",
+        "causal_attention_backward",
+        "8192",
+        causal_attention_backward,
+        [2, 128, 128],
+        needs=attends(5),
         refused={"unroll": UNKNOWN_BEGIN},
         inputs=causal_inputs,
     ),
