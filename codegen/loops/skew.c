@@ -167,6 +167,16 @@ static void stay_seldom(Skew *s) {
 	}
 }
 
+/* A reduction of such a choice, along sublanes, is made of all lanes ahead, too: only the last steps choose the other.
+ */
+static void take_both(Skew *s) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		NodeId of = folds_sublanes(s, n) ? value_root(s->p->plan, node_input(s->p->m, n, 0)) : NONE;
+		s->seldom[n] =
+			s->seldom[n] || (of != NONE && s->seldom[of] && s->ahead[node_arg(s->p->m, of, 1)->node]);
+	}
+}
+
 /* The matmuls to take, what they need, what follows them, and what that needs. */
 static bool choose_ahead(Skew *s) {
 	bool any = false;
@@ -184,6 +194,7 @@ static bool choose_ahead(Skew *s) {
 	backwards(s, mark_needed);
 	forwards(s, mark_follows);
 	backwards(s, mark_needed);
+	take_both(s);
 	return any;
 }
 
@@ -313,6 +324,9 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 		return "unrolled steps that do not reduce along sublanes overlap as they are";
 	if (!pays(s))
 		return "one step more of the pipeline takes longer than what could run beside the others";
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		if (s->seldom[n] && how_of(s, n) == LOWER_REDUCE)
+			vec_push(s->p->a, &s->loop->handed, ((Handed){.node = n, .scratch = NONE, .odd = NONE}));
 	forwards(s, hand_on);
 	mark_windows(s, l);
 	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
