@@ -138,7 +138,10 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	build_graph(b, loop->graph);
 	for (uint32_t i = 0; i < loop->handed.count; i++) {
 		const Handed *h = &loop->handed.at[i];
-		KHanded handed = {b->value[h->node].value, scratch_or_none(b, h->scratch), scratch_or_none(b, h->odd)};
+		ValueId v = b->value[h->node].value;
+		if (b->plan->values[h->node].seldom) /* what is made of all lanes */
+			v = kernel_arg(b->k, b->k->values.at[v].def, 2)->value;
+		KHanded handed = {v, scratch_or_none(b, h->scratch), scratch_or_none(b, h->odd)};
 		vec_push(b->a, &out->handed, handed);
 	}
 	for (uint32_t i = 0; i < loop->carries.count; i++)
@@ -208,6 +211,8 @@ void build_loop(Builder *b, NodeId call) {
 	mark_initial(b, last);
 	StmtId s = build_statement(b, K_LOOP, loop->carries.count, initial);
 	RegionId body = kernel_region(b->k, s);
+	if (loop->flagged)
+		out->ragged = b->flag = kernel_value(b->k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, "masked");
 	build_step(b, l, body, out);
 	KStmt *stmt = kernel_stmt(b->k, s);
 	stmt->body = body;

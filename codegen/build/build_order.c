@@ -41,6 +41,8 @@ static bool can_sink(const Builder *b, NodeId n) {
 	    values[user].ahead != values[n].ahead || !strips_may_inline(b->plan, n, user))
 		return false;
 	Lowering use = op_lowering(node_get(b->m, user)->op);
+	if (how == LOWER_REDUCE && values[n].seldom) /* it is handed on */
+		return false;
 	if (how == LOWER_FULL) /* a constant reads best where it is used */
 		return use == LOWER_LOOP || use == LOWER_POINTWISE;
 	if (how == LOWER_INDEX) /* made along another dim at once */

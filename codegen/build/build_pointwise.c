@@ -222,5 +222,7 @@ KArg build_pointwise(Builder *b, NodeId n) {
 	bool test = row->dtype == RULE_BOOL;
 	Dtype to = test ? DTYPE_BOOL : compute != DTYPE_NONE ? compute : dtype;
 	KArg x = computed(b, n, operands, count, compute, to);
+	if (v->seldom)
+		x = build_op(b, K_CHOOSE, to, 3, (const KArg[]){karg_value(b->flag), x, operands[1]}, 0, NULL);
 	return !test && compute != DTYPE_NONE ? build_converted(b, x, compute, dtype) : x;
 }

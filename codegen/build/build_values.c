@@ -303,8 +303,24 @@ static void mark_narrow(Builder *b, NodeId n, KArg y) {
 	stmt->flags |= KSTMT_NARROW;
 }
 
+/* Of all lanes, one step ahead; where the step makes its choices, of what is chosen. */
+static KArg reduction_of_both(Builder *b, NodeId n) {
+	const Value *v = &b->plan->values[n];
+	NodeId choice = value_root(b->plan, node_input(b->m, n, 0));
+	KArg chosen = build_computed(b, node_arg(b->m, n, 0), v->wants, v->compute);
+	b->flags = KSTMT_AHEAD;
+	KArg all = reduced(b, n, build_computed(b, node_arg(b->m, choice, 1), v->wants, v->compute), comes_in(b, n));
+	build_name_of(b, all, n);
+	b->flags = 0;
+	KArg some = reduced(b, n, chosen, comes_in(b, n));
+	const KArg both[] = {karg_value(b->flag), some, all};
+	return build_op(b, K_CHOOSE, node_type(b->m, n)->dtype, 3, both, 0, NULL);
+}
+
 static KArg reduction(Builder *b, NodeId n) {
 	const Value *v = &b->plan->values[n];
+	if (v->seldom)
+		return reduction_of_both(b, n);
 	KArg x = build_computed(b, node_arg(b->m, n, 0), v->wants, v->compute);
 	KArg y = reduced(b, n, x, comes_in(b, n));
 	if (b->plan->strips)

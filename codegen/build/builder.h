@@ -29,6 +29,7 @@ typedef struct Builder {
 	const Location *from; /* the source line of the node that is being built */
 	const Location *also;
 	uint16_t flags;    /* of its statements */
+	ValueId flag;      /* of the loop: this step is one of the last, which all choices are made in; NONE */
 	bool *made;        /* by node: it is a statement, or a part of one; else folded away */
 	bool *sunk;        /* by node: its one user computes it, in its own expression */
 	KArg *value;       /* by node, once it is built */

@@ -22,6 +22,16 @@ bool plan_loops(Planner *p); /* loops.c */
 const char *loop_straight(Planner *p, const Loop *loop);
 bool plan_carries(Planner *p); /* loops.c */
 void plan_skew(Planner *p);    /* skew.c */
+/* counted.c: how many steps a loop of computed bounds has, over the grid. */
+typedef struct StepCounts {
+	uint32_t dim; /* of the grid: what alone moves the bounds */
+	int64_t least, most;
+	bool even; /* at each point there are an even number */
+} StepCounts;
+/* False: not known, or there may be none. */
+bool loop_counts(Planner *p, const Loop *loop, StepCounts *out);
+/* Of loop `l` the choice, by position, gives all lanes of its first value but in the `last` steps at most. */
+bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last);
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_strips(Planner *p); /* strips.c */

@@ -35,10 +35,12 @@ typedef struct Read {
 typedef struct Skew {
 	Planner *p;
 	Loop *loop;
-	bool *late;      /* by node: depends on a carried value or on something that the kernel writes */
-	bool *ahead;     /* by node: one step ahead */
-	bool *leads;     /* by node: a matmul that is late depends on it */
-	VEC(Read) reads; /* in the order of the program */
+	bool *late;        /* by node: depends on a carried value or on something that the kernel writes */
+	bool *ahead;       /* by node: one step ahead */
+	bool *leads;       /* by node: a matmul that is late depends on it */
+	bool *seldom;      /* by node: a choice that only the last steps need */
+	StepCounts counts; /* of a loop whose bounds are computed */
+	VEC(Read) reads;   /* in the order of the program */
 } Skew;
 
 typedef void Visit(Skew *s, NodeId user, NodeId operand);
@@ -70,6 +72,29 @@ static void backwards(Skew *s, Visit *visit) {
 }
 
 static Lowering how_of(const Skew *s, NodeId n) { return op_lowering(node_get(s->p->m, n)->op); }
+
+/* ---- how many steps there are ----------------------------------------------------------------------------------- */
+
+/* Full steps, at most. */
+static int64_t full_steps(const Skew *s) {
+	return s->loop->dim[0].computed ? s->counts.most : s->loop->dim[0].full_steps;
+}
+
+/* Why the loop has one step in each iteration; NULL if it has two. */
+static const char *not_paired(const Skew *s) {
+	Switch asked = (Switch)s->p->m->config.step_pairs.value;
+	if (s->loop->type != LOOP_FORI)
+		return "it is no fori_loop";
+	if (asked == SWITCH_OFF)
+		return "pallas_step_pairs is off";
+	if (!way_is(s->p, ROW_PAIRS, PAIRS_TWO))
+		return "what a second one hands on does not fit";
+	if (s->loop->dma && asked == SWITCH_AUTO)
+		return "each one waits for its copies";
+	if (s->loop->dim[0].computed && !s->counts.even)
+		return "at some grid points their number is odd, at others even";
+	return full_steps(s) < PAIR_STEPS ? "it has too few of them" : NULL;
+}
 
 /* ---- what may run ahead ----------------------------------------------------------------------------------------- */
 
@@ -130,6 +155,28 @@ static void mark_follows(Skew *s, NodeId user, NodeId operand) {
 		s->ahead[user] = true;
 }
 
+/* Choices that only the steps behind the loop need stay with those: they are made under a flag there. */
+static void stay_seldom(Skew *s) {
+	uint32_t l = s->p->plan->loop_of[s->loop->graph];
+	int64_t last = s->counts.even && !not_paired(s) ? 2 : 1;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE && s->counts.least > 0;
+	     n = node_get(s->p->m, n)->next) {
+		bool seldom = how_of(s, n) == LOWER_POINTWISE && choice_is_seldom(s->p, l, n, &s->counts, last);
+		s->seldom[n] = seldom;
+		s->late[n] = s->late[n] || seldom;
+	}
+}
+
+/* A reduction of such a choice, along sublanes, is made of all lanes ahead, too: only the last steps choose the other.
+ */
+static void take_both(Skew *s) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		NodeId of = folds_sublanes(s, n) ? value_root(s->p->plan, node_input(s->p->m, n, 0)) : NONE;
+		s->seldom[n] =
+			s->seldom[n] || (of != NONE && s->seldom[of] && s->ahead[node_arg(s->p->m, of, 1)->node]);
+	}
+}
+
 /* The matmuls to take, what they need, what follows them, and what that needs. */
 static bool choose_ahead(Skew *s) {
 	bool any = false;
@@ -137,6 +184,7 @@ static bool choose_ahead(Skew *s) {
 	find_reads(s);
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
 		s->late[n] = is_bound(s, n);
+	stay_seldom(s);
 	forwards(s, mark_late);
 	backwards(s, mark_leads);
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
@@ -146,6 +194,7 @@ static bool choose_ahead(Skew *s) {
 	backwards(s, mark_needed);
 	forwards(s, mark_follows);
 	backwards(s, mark_needed);
+	take_both(s);
 	return any;
 }
 
@@ -205,17 +254,23 @@ static void mark_windows(Skew *s, uint32_t loop) {
 
 /* ---- the choice ------------------------------------------------------------------------------------------------- */
 
-/* It is a loop whose full steps are counted before it runs. */
-static const char *not_counted(const Loop *loop) {
+/* It is a loop whose full steps are counted before it runs; of one whose bounds are computed `counts`, if known. */
+static const char *not_counted(Planner *p, const Loop *loop, StepCounts *counts) {
+	*counts = (StepCounts){0};
 	if (loop->rank == 0)
 		return "its steps are not counted";
-	if (loop->rank != 1 || loop->dim[0].computed)
-		return loop->rank != 1 ? "it has several dims" : "its bounds are computed in the kernel";
-	return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;
+	if (loop->rank != 1)
+		return "it has several dims";
+	if (!loop->dim[0].computed)
+		return loop->dim[0].full_steps < 2 ? "it has no two full steps" : NULL;
+	if (loop->type == LOOP_FORI && !loop->dma && loop_counts(p, loop, counts))
+		return counts->most < 2 ? "it has no two full steps" : NULL;
+	*counts = (StepCounts){0};
+	return "its bounds are computed in the kernel";
 }
 
 /* Why the loop's steps cannot overlap so; NULL if they can. */
-static const char *not_skewable(const Planner *p, const Loop *loop) {
+static const char *not_skewable(const Planner *p, const Loop *loop, const char *uncounted) {
 	const Config *c = &p->m->config;
 	bool unrolled = loop->type == LOOP_UNROLL;
 	bool on_auto = unrolled ? c->matmul_ahead.value == AHEAD_AUTO : (Switch)c->loop_skew.value == SWITCH_AUTO;
@@ -225,12 +280,12 @@ static const char *not_skewable(const Planner *p, const Loop *loop) {
 		return "pallas_loop_skew is off";
 	if (on_auto && !p->m->target->skews_loops)
 		return "on this chip the matmuls of a step take most of its time";
-	return not_counted(loop);
+	return uncounted;
 }
 
 /* Its steps overlap, or would as those of a loop that is not straight code: time that a plan without that loses. */
-static bool overlap_counts(const Planner *p, const Loop *loop) {
-	return (Switch)p->m->config.loop_skew.value != SWITCH_OFF && p->m->target->skews_loops && !not_counted(loop);
+static bool overlap_counts(const Planner *p, const char *uncounted) {
+	return (Switch)p->m->config.loop_skew.value != SWITCH_OFF && p->m->target->skews_loops && !uncounted;
 }
 
 static double ahead_flops(const Skew *s) {
@@ -269,6 +324,9 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 		return "unrolled steps that do not reduce along sublanes overlap as they are";
 	if (!pays(s))
 		return "one step more of the pipeline takes longer than what could run beside the others";
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		if (s->seldom[n] && how_of(s, n) == LOWER_REDUCE)
+			vec_push(s->p->a, &s->loop->handed, ((Handed){.node = n, .scratch = NONE, .odd = NONE}));
 	forwards(s, hand_on);
 	mark_windows(s, l);
 	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
@@ -280,20 +338,6 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 	for (uint32_t i = 0; i < s->loop->handed.count && !wrong && s->loop->type != LOOP_UNROLL; i++)
 		wrong = not_handed(s, s->loop->handed.at[i].node);
 	return wrong;
-}
-
-/* Why the loop has one step in each iteration; NULL if it has two. */
-static const char *not_paired(const Skew *s) {
-	Switch asked = (Switch)s->p->m->config.step_pairs.value;
-	if (s->loop->type != LOOP_FORI)
-		return "it is no fori_loop";
-	if (asked == SWITCH_OFF)
-		return "pallas_step_pairs is off";
-	if (!way_is(s->p, ROW_PAIRS, PAIRS_TWO))
-		return "what a second one hands on does not fit";
-	if (s->loop->dma && asked == SWITCH_AUTO)
-		return "each one waits for its copies";
-	return s->loop->dim[0].full_steps < PAIR_STEPS ? "it has too few of them" : NULL;
 }
 
 static void choose_pairs(const Skew *s) {
@@ -362,13 +406,15 @@ static void skew_loop(Planner *p, uint32_t l) {
 	Loop *loop = &p->plan->loops.at[l];
 	size_t nodes = (size_t)p->m->nodes.count + 1;
 	Skew s = {.p = p, .loop = loop};
-	bool counts = overlap_counts(p, loop);
-	loop->skew_why = not_skewable(p, loop);
+	const char *uncounted = not_counted(p, loop, &s.counts);
+	bool counts = overlap_counts(p, uncounted);
+	loop->skew_why = not_skewable(p, loop, uncounted);
 	if (loop->skew_why && !counts)
 		return;
 	s.late = arena_array(p->a, nodes, sizeof *s.late);
 	s.ahead = arena_array(p->a, nodes, sizeof *s.ahead);
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
+	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
 	bool any = choose_ahead(&s);
 	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
 	if (!loop->skew_why)
@@ -380,11 +426,14 @@ static void skew_loop(Planner *p, uint32_t l) {
 		return;
 	}
 	loop->skewed = p->plan->skewed = true;
-	for (NodeId n = 0; n < p->m->nodes.count; n++)
+	for (NodeId n = 0; n < p->m->nodes.count; n++) {
 		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
+		p->plan->values[n].seldom = p->plan->values[n].seldom || s.seldom[n];
+		loop->flagged = loop->flagged || s.seldom[n];
+	}
 	choose_pairs(&s);
 	const char *list = hand_over(p, loop);
-	loop->ahead = (int)int_min(steps_ahead(&s), loop->dim[0].full_steps - 1);
+	loop->ahead = (int)int_min(steps_ahead(&s), full_steps(&s) - 1);
 	const char *of = loop->ahead == 1 ? "the next step" : arena_printf(p->a, "the step %d later", loop->ahead);
 	loop->skew_why = arena_printf(p->a, "of %s %s can be computed beside this one", of, list);
 }

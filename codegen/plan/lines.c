@@ -6,7 +6,7 @@ static bool is_int(const Planner *p, NodeId n) {
 	return t->kind == TYPE_SYM || t->dtype == DTYPE_I32;
 }
 
-static bool is_absent_or(const Arg *a, int64_t number) {
+bool is_absent_or(const Arg *a, int64_t number) {
 	return a->kind == ARG_NULL || (a->kind == ARG_INT && a->integer == number);
 }
 

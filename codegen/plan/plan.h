@@ -248,6 +248,7 @@ typedef struct Value {
 	uint32_t points;      /* an int that an index map reads from a table: bit set of the grid dims that tell it */
 	Form wants;           /* the form in which it takes its tensor operands */
 	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
+	bool seldom;          /* a choice by position that only the loop's last steps need: counted.c */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */
@@ -327,6 +328,7 @@ typedef struct Loop {
 	const char *skew_why;  /* why, or why not */
 	double overlap_flops;  /* of a step's matmuls that can run beside the step before: skew.c */
 	bool paired;           /* two steps of a skewed fori_loop stand in one iteration */
+	bool flagged;          /* choices by position are made under a flag of the last steps: counted.c */
 	const char *pair_why;  /* why, or why not; NULL if it is not skewed */
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
@@ -483,12 +485,23 @@ typedef struct PlanWay {
 	ChoiceValue at[ROW_COUNT];
 } PlanWay;
 
+/* A grid dim's or a loop's step number that is taken to be one int: ranges.c. */
+typedef struct Pin {
+	VarKind kind;
+	uint32_t id;
+	int64_t at;
+} Pin;
+
+enum { PINS_MAX = 2 };
+
 typedef struct Planner {
 	Plan *plan;
 	const Module *m;
 	Diag *d;
 	Arena *a;
 	PlanWay way;
+	Pin pin[PINS_MAX];
+	uint32_t pins;
 } Planner;
 
 /* A refusal at node n. Always false, so that `return refuse(...)` reads well. */
@@ -543,6 +556,10 @@ bool affine_equal(const Affine *a, const Affine *b);
  * is not known. */
 bool affine_max(Planner *p, const Affine *a, int64_t *max);
 bool affine_min(Planner *p, const Affine *a, int64_t *min);
+/* lines.c: it is that number, or not there. */
+bool is_absent_or(const Arg *a, int64_t number);
+/* The condition, of positions, holds for each lane of its tile, wherever the planner's pins leave it. */
+bool condition_holds(Planner *p, NodeId n);
 /* blocks.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
  * rest, which the compiler must be told. */
 bool affine_divisible(Planner *p, const Affine *a, int64_t by);

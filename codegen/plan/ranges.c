@@ -1,6 +1,8 @@
-/* ranges.c - between which ints an int of the kernel lies, over the grid and the loops around it: whether an index may
- * leave its tensor, and how many steps a loop takes at most. */
+/* ranges.c - between which ints an int of the kernel lies, over the grid and the loops around it, or where some of
+ * these are pinned to one step: whether an index may leave its tensor, how many steps a loop takes, and whether a
+ * condition holds for every lane of a tile. */
 #include "plan.h"
+#include "codegen/lower/lower.h"
 
 /* Both ends, where they are known. */
 typedef struct Range {
@@ -46,13 +48,16 @@ static Range range_of_choice(Planner *p, NodeId n, bool larger) {
 	return out;
 }
 
-/* min(begin + size, end of the range) is at most the range's end. */
+/* min(begin + size, end of the range) is at most the range's end. Pinned, it is one int. */
 static Range range_of_tile_end(Planner *p, NodeId n) {
 	BlockId b = query_block(p->m, n);
 	Affine begin = block_offset(p, node_get(p->m, n)->graph, b);
 	Range out = range_of(p, &begin);
+	bool one = p->pins && out.has_min && out.has_max && out.min == out.max;
 	out.has_max = p->m->blocks.at[b].extent != NONE;
 	out.max = out.has_max ? expr_number(p->m, p->m->blocks.at[b].extent) : 0;
+	if (one && out.has_max)
+		out.min = out.max = int_min(out.min + block_size(p, b), out.max);
 	return out;
 }
 
@@ -81,8 +86,17 @@ static Range range_of_node(Planner *p, NodeId n) {
 	}
 }
 
+/* The part of the variable that the term takes. */
+static int64_t part_of(const Term *t, int64_t x) {
+	x = t->divide ? x / t->divide : x;
+	return t->modulo ? x % t->modulo : x;
+}
+
 static Range range_of_term(Planner *p, const Term *t) {
 	int64_t last;
+	for (uint32_t i = 0; i < p->pins; i++)
+		if (p->pin[i].kind == t->kind && p->pin[i].id == t->id)
+			return (Range){true, true, part_of(t, p->pin[i].at), part_of(t, p->pin[i].at)};
 	if (t->kind == VAR_NODE)
 		return range_of_node(p, t->id);
 	if (t->kind == VAR_PLACE)
@@ -119,4 +133,65 @@ bool affine_min(Planner *p, const Affine *a, int64_t *min) {
 	Range r = range_of(p, a);
 	*min = r.min;
 	return r.has_min;
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
+
+static Range range_of_lanes(Planner *p, NodeId user, uint32_t i);
+
+/* Of a tile's numbers, and of what is added to them. */
+static Range range_of_tile(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	uint16_t op = op_canonical(node->op);
+	if (node_type(p->m, n)->kind == TYPE_SYM) {
+		Arg ref = arg_ref(n);
+		Affine a = affine_of_arg(p, node->graph, &ref);
+		return range_of(p, &a);
+	}
+	if (op == OP_TILE_INDEX) {
+		BlockId b = query_block(p->m, n);
+		Affine begin = block_offset(p, node->graph, b);
+		Range r = range_of(p, &begin);
+		r.max += block_size(p, b) - 1;
+		return r;
+	}
+	if (op_lowering(node->op) == LOWER_VIEW)
+		return range_of_lanes(p, n, 0);
+	if ((op != OP_ADD && op != OP_SUB) || dtype_class(node_type(p->m, n)->dtype) != DTYPE_CLASS_SIGNED ||
+	    !is_absent_or(op_arg(p->m, n, "alpha"), 1))
+		return (Range){0};
+	Range a = range_of_lanes(p, n, 0), b = range_of_lanes(p, n, 1);
+	if (op == OP_SUB)
+		b = (Range){b.has_max, b.has_min, -b.max, -b.min};
+	return (Range){a.has_min && b.has_min, a.has_max && b.has_max, a.min + b.min, a.max + b.max};
+}
+
+static Range range_of_lanes(Planner *p, NodeId user, uint32_t i) {
+	const Arg *a = node_arg(p->m, user, i);
+	if (a->kind == ARG_REF)
+		return range_of_tile(p, a->node);
+	return a->kind == ARG_INT ? (Range){true, true, a->integer, a->integer} : (Range){0};
+}
+
+/* No lane of what the first gives is below one of the second, by so much more. */
+static bool above(Planner *p, NodeId n, uint32_t high, int64_t more) {
+	Range a = range_of_lanes(p, n, high), b = range_of_lanes(p, n, 1 - high);
+	return a.has_min && b.has_max && a.min >= b.max + more;
+}
+
+bool condition_holds(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	if (op_lowering(node->op) == LOWER_VIEW)
+		return node_arg(p->m, n, 0)->kind == ARG_REF && condition_holds(p, node_arg(p->m, n, 0)->node);
+	switch (op_canonical(node->op)) {
+	case OP_GE: return above(p, n, 0, 0);
+	case OP_GT: return above(p, n, 0, 1);
+	case OP_LE: return above(p, n, 1, 0);
+	case OP_LT: return above(p, n, 1, 1);
+	case OP_LOGICAL_AND:
+	case OP_BITWISE_AND:
+		return node_arg(p->m, n, 0)->kind == ARG_REF && node_arg(p->m, n, 1)->kind == ARG_REF &&
+		       condition_holds(p, node_arg(p->m, n, 0)->node) && condition_holds(p, node_arg(p->m, n, 1)->node);
+	default: return false;
+	}
 }

@@ -36,6 +36,8 @@ static inline StmtIds kernel_loops(Kernel *k) { return kernel_stmts_of(k, K_LOOP
 bool loop_calls(const Kernel *k, StmtId loop, StmtId *ahead, StmtId *step);
 /* Calls stand in the loop's region, and what places them: it is split. */
 bool loop_is_split(const Kernel *k, StmtId loop);
+/* In place of the loop's flag a split loop's call has its function's own, which is set, or nothing. */
+void loop_set_flag(Kernel *k, const KLoop *loop, StmtId call, bool set);
 /* A loop's call once more, at the end of a region, of the step `at` instead of its own. Results are called alike. */
 StmtId loop_call_at(Kernel *k, const KLoop *loop, StmtId call, RegionId to, IntId at);
 /* The end of a region: it yields the results of a call. */

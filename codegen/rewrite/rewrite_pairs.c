@@ -71,10 +71,11 @@ static ValueId put_ahead_of_odd(const Pairs *p, RegionId r, IntId step, IntId od
 	return first;
 }
 
-static void put_rest(Pairs *p, RegionId r, IntId step) {
+static StmtId put_rest(Pairs *p, RegionId r, IntId step) {
 	StmtId s = put_call(p, r, p->rest, step, NONE);
 	for (uint32_t c = 0; c < p->results; c++)
 		p->now[c] = kernel_stmt(p->k, s)->result + c;
+	return s;
 }
 
 /* An odd step reads what was handed to it. */
@@ -141,19 +142,22 @@ static void put_pair(Pairs *p, RegionId r, ValueId number) {
 	loop_count_by(k, p->loop, number, doubled);
 }
 
-/* Behind the loop: the last step, or the last two, which were a pair if the second had anything to compute ahead. */
-static void put_last(Pairs *p, RegionId r, int64_t steps) {
+/* Behind the loop: the last step, or the last two, which were a pair if the second had anything to compute ahead. Of
+ * steps that are counted only at run time there is an even number. */
+static void put_last(Pairs *p, RegionId r) {
 	Kernel *k = p->k;
-	if (steps % 2)
+	int64_t known;
+	IntId steps = p->loop->dim[0].steps, last = int_binary(k, INT_SUB, steps, int_const(k, 1));
+	if (int_is_const(k, steps, &known) && known % 2)
 		return;
 	while (region_first(k, r) != NONE)
 		kernel_remove(k, region_first(k, r));
-	IntId last = int_const(k, steps - 1);
+	IntId even = int_binary(k, INT_SUB, steps, int_const(k, 2));
 	start(p);
-	ValueId given = put_ahead_of_odd(p, r, int_const(k, steps - 2), last);
-	put_rest(p, r, int_const(k, steps - 2));
+	ValueId given = put_ahead_of_odd(p, r, even, last);
+	loop_set_flag(k, p->loop, put_rest(p, r, even), true);
 	read_odd(p, r, given);
-	put_rest(p, r, last);
+	loop_set_flag(k, p->loop, put_rest(p, r, last), true);
 	KArgs results = {0};
 	for (uint32_t c = 0; c < p->results; c++)
 		vec_push(k->arena, &results, karg_value(p->now[c]));
@@ -187,17 +191,17 @@ static bool take_calls(Pairs *p, RegionId r) {
 static void pair(Kernel *k, StmtId s) {
 	KLoop *loop = kernel_stmt(k, s)->loop;
 	RegionId body = kernel_stmt(k, s)->body;
-	int64_t steps;
 	Pairs p = {.k = k, .loop = loop, .results = kernel_stmt(k, s)->result_count};
-	if (!loop->paired || !loop_static_steps(k, loop, &steps) || !take_calls(&p, body))
+	if (!loop->paired || !take_calls(&p, body))
 		return;
 	p.now = arena_array(k->arena, loop->carried.count + 1, sizeof *p.now);
 	ValueId number = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "i");
 	k->values.at[number].exact = true;
-	put_last(&p, loop->behind, steps);
+	put_last(&p, loop->behind);
 	put_pair(&p, body, number);
 	loop->paired = false;
-	loop->runs = int_const(k, (steps - 1) / 2);
+	loop->runs =
+		int_binary(k, INT_DIV, int_binary(k, INT_SUB, loop->dim[0].steps, int_const(k, 1)), int_const(k, 2));
 	for (uint32_t c = 0; c < loop->odd.count; c++)
 		loop->odd.at[c] = NONE;
 }

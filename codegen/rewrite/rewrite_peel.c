@@ -17,7 +17,7 @@
 #include "rewrite.h"
 
 /* In place of the loop's flag a call has its function's own, which is set, or nothing: flags come last. */
-static void set_flag(Kernel *k, const KLoop *loop, StmtId call, bool set) {
+void loop_set_flag(Kernel *k, const KLoop *loop, StmtId call, bool set) {
 	KStmt *s = kernel_stmt(k, call);
 	for (uint32_t i = 0; i < s->arg_count; i++) {
 		KArg *x = kernel_arg(k, call, i);
@@ -40,8 +40,8 @@ void loop_add_tail(Kernel *k, StmtId stmt) {
 		copy = loop_call_at(k, loop, calls[c], loop->tail, int_const(k, loop->dim[0].full_steps));
 		if (before != NONE)
 			loop_read_results(k, copy, calls[0], kernel_stmt(k, before)->result);
-		set_flag(k, loop, copy, true);
-		set_flag(k, loop, calls[c], false);
+		loop_set_flag(k, loop, copy, true);
+		loop_set_flag(k, loop, calls[c], false);
 		before = copy;
 	}
 	loop_yield(k, loop->tail, copy);

@@ -75,17 +75,20 @@ static void skew(Kernel *k, StmtId s) {
 	KLoop *loop = kernel_stmt(k, s)->loop;
 	RegionId body = kernel_stmt(k, s)->body;
 	StmtId ahead, rest, yield = region_last(k, body);
-	int64_t steps;
+	int64_t known;
 	if (loop->skew != 1 || loop->peel || loop->type == LOOP_UNROLL || loop->rank != 1 || loop->before != NONE ||
-	    !loop_static_steps(k, loop, &steps) || steps < 1 || !loop_calls(k, s, &ahead, &rest) || ahead == NONE ||
+	    (loop_static_steps(k, loop, &known) && known < 1) || !loop_calls(k, s, &ahead, &rest) || ahead == NONE ||
 	    !hands_all(k, loop, ahead))
 		return;
 	loop->skew = 0;
-	loop->runs = int_const(k, steps - 1);
+	IntId last = int_binary(k, INT_SUB, loop->dim[0].steps, int_const(k, 1));
+	loop->runs = last;
 	loop->before = kernel_region(k, s);
 	loop->behind = kernel_region(k, s);
 	loop_yield(k, loop->before, loop_call_at(k, loop, ahead, loop->before, int_const(k, 0)));
-	loop_yield(k, loop->behind, loop_call_at(k, loop, rest, loop->behind, int_const(k, steps - 1)));
+	StmtId behind = loop_call_at(k, loop, rest, loop->behind, last);
+	loop_set_flag(k, loop, behind, true);
+	loop_yield(k, loop->behind, behind);
 	kernel_remove(k, ahead);
 	kernel_remove(k, rest);
 	kernel_remove(k, yield);
