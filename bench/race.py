@@ -319,4 +319,8 @@ CHOICES = [
         *((1024, 1024, 1024), "emit_pipeline"),
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
+    plain_choice(
+        *("pallas_grid_invariants", "off", "auto", "structure.py:centred_scores"),
+        *(("bfloat16[4096,2048]",), (512, 512, 512), "emit_pipeline"),
+    ),
 ]

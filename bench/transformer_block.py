@@ -94,18 +94,14 @@ def attention_graph(s):
 
 
 def project_graph(s, name, depth):
-    """x @ w + residual."""
+    """out + x @ w."""
     g = Graph(name)
     rows = s.batch * s.seq
     x = g.input("x", [rows, depth], "bfloat16")
     w = g.input("w", [depth, s.model], "bfloat16")
-    residual = g.input("residual", [rows, s.model], "bfloat16")
-    out = g.output("out", [rows, s.model], "bfloat16")
-    with g.grid(m=rows, n=s.model) as (m, n):
-        acc = g.var(ops.zeros([m, n], dtype="float32"))
-        with g.loop("k", depth) as k:
-            acc.set(ops.dot(x[m, k], w[k, n], acc))
-        out[m, n] = (acc + residual[m, n]).to("bfloat16")
+    out = g.inout("out", [rows, s.model], "bfloat16")
+    with g.grid(m=rows, n=s.model, k=depth) as (m, n, k):
+        ops.atomic_add(out, [m, n], ops.dot(x[m, k], w[k, n], out_dtype="float32"))
     return g
 
 
@@ -200,3 +196,63 @@ def xla(library=False, **sizes):
 
     s = Sizes(**sizes)
     return jax.jit(xla_block(s, library)), [arguments(s)]
+
+
+def compiled(s, chip, configs):
+    """The block's kernels for a chip, by name; `configs` of some of them."""
+    graphs = [
+        qkv_graph(s),
+        attention_graph(s),
+        project_graph(s, "project", s.heads * HEAD),
+        gated_graph(s),
+        project_graph(s, "down", s.mlp),
+    ]
+    kernels = {}
+    for graph in graphs:
+        name = graph.document()["name"]
+        if name in configs:
+            graph.config(**configs[name])
+        kernels[name] = pallasc.compile(graph, target=chip)
+    return kernels
+
+
+def our_block(s, kernels, interpret=False):
+    """The function of the block."""
+    run = {name: getattr(kernel.load(), name) for name, kernel in kernels.items()}
+
+    def call(name, *arrays):
+        return run[name](*arrays, interpret=interpret)
+
+    def block(p):
+        rows = (s.batch * s.seq, -1)
+        qkv = call("qkv", p["x"], p["norm_1"], p["qkv"], p["cos"], p["sin"])
+        attended = call("attention", qkv).reshape(rows)
+        x = call("project", attended, p["out"], p["x"].reshape(rows))
+        gated = call("gated", x, p["norm_2"], p["gate"], p["up"])
+        return call("down", gated, p["down"], x).reshape(p["x"].shape)
+
+    return block
+
+
+LARGE = {"m": 2048, "n": 1024, "k": 1024}
+CONFIGS = {
+    "qkv": {"block_sizes": {"m": 512}},
+    "attention": {"block_sizes": {"m": 1024, "n": 1024}, "pallas_loop_type": "fori_loop"},
+    "project": {"block_sizes": LARGE},
+    "down": {"block_sizes": LARGE},
+    "gated": {"block_sizes": {"m": 512, "n": 512}},
+}
+CONFIGS_OF = {
+    "v7x": CONFIGS,
+    "v6e": CONFIGS
+    | {"qkv": {"block_sizes": {"m": 1024}}, "gated": {"block_sizes": {"m": 1024, "n": 512}}},
+}
+
+
+def ours(chip):
+    """(function, arguments) of our block."""
+    import jax
+
+    s = Sizes()
+    kernels = compiled(s, chip, CONFIGS_OF[chip])
+    return jax.jit(our_block(s, kernels)), [arguments(s)]

@@ -31,8 +31,9 @@ static const IntOperator operators[] = {
 static const struct {
 	const char *name;
 	IntKind kind;
-} functions[] = {{"div", INT_DIV},       {"rem", INT_REM},   {"cdiv", INT_CDIV},     {"min", INT_MIN}, {"max", INT_MAX},
-                 {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {"device", INT_DEVICE}, {"first", INT_FIRST}, {NULL, INT_CONST}};
+} functions[] = {{"div", INT_DIV},     {"rem", INT_REM},       {"cdiv", INT_CDIV}, {"min", INT_MIN},
+                 {"max", INT_MAX},     {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {"device", INT_DEVICE},
+                 {"first", INT_FIRST}, {NULL, INT_CONST}};
 
 static Tree tree_at(KReader *r, int level, int nesting);
 
@@ -55,7 +56,7 @@ static Tree first_tree(KReader *r, IntId dim) {
 	if (int_is_const(r->k, dim, &number) && number >= 0 && number < r->k->grid.count)
 		return leaf(int_first(r->k, (uint32_t)number));
 	Token at = r->token;
-	kread_error(r, &at, "kernel-signature", "count the grid's dims from 0", "first() takes the number of a grid dim");
+	kread_error(r, &at, "kernel-range", "count the grid's dims from 0", "first() takes the number of a grid dim");
 	return leaf(int_const(r->k, 0));
 }
 
