@@ -97,33 +97,50 @@ def attention_graph(s):
     grid = {"b": axis(s.batch, size=1), "h": axis(s.heads * HEAD, size=HEAD), "m": s.seq}
     with g.grid(**grid) as (b, h, m):
         q = qkv[b.begin, h.id, m, :]
-        key = h.id // (s.heads // s.kv_heads) + s.heads
         most = g.var(ops.full([m], float("-inf"), dtype="float32"))
         total = g.var(ops.zeros([m], dtype="float32"))
         acc = g.var(ops.zeros([m, HEAD], dtype="float32"))
-        with g.loop("n", m.end) as n:
-            k = qkv[b.begin, key, n, :]
+
+        def step(n, masked):
+            key = h.id // (s.heads // s.kv_heads) + s.heads
+            k, v = (qkv[b.begin, at, n, :] for at in (key, key + s.kv_heads))
             scores = ops.dot(q, k.T, out_dtype="float32") * (LOG2_E / math.sqrt(HEAD))
-            scores = ops.where(m.index[:, None] >= n.index[None, :], scores, float("-inf"))
+            if masked:
+                seen = m.index[:, None] >= n.index[None, :]
+                scores = ops.where(seen, scores, float("-inf"))
             now = ops.maximum(most, ops.amax(scores, -1))
             p = ops.exp2(scores - now[:, None])
             alpha = ops.exp2(most - now)
             total.set(total * alpha + ops.sum(p, -1))
-            v = qkv[b.begin, key + s.kv_heads, n, :]
             acc.set(ops.dot(p.to("bfloat16"), v, acc * alpha[:, None]))
             most.set(now)
+
+        with g.loop("below", m.begin) as n:
+            step(n, masked=False)
+        with g.loop("diagonal", m.end, begin=m.begin) as n:
+            step(n, masked=True)
         out[b.begin, m, h] = (acc / total[:, None]).to("bfloat16")
     return g
 
 
-def add_product_graph(s, name, depth):
-    """out + x @ w, added up in float32 and rounded once: x [rows, depth], w [depth, model]."""
+def add_product_graph(s, name, depth, looped):
+    """out + x @ w, added up in float32 and rounded once: x [rows, depth], w [depth, model].
+
+    `looped`: all of the depth in one grid point, else it is the grid's innermost dim.
+    """
     g = Graph(name)
     x = g.input("x", [s.rows, depth], "bfloat16")
     w = g.input("w", [depth, s.model], "bfloat16")
     out = g.inout("out", [s.rows, s.model], "bfloat16")
-    with g.grid(m=s.rows, n=s.model, k=depth) as (m, n, k):
-        ops.atomic_add(out, [m, n], ops.dot(x[m, k], w[k, n], out_dtype="float32"))
+    if not looped:
+        with g.grid(m=s.rows, n=s.model, k=depth) as (m, n, k):
+            ops.atomic_add(out, [m, n], ops.dot(x[m, k], w[k, n], out_dtype="float32"))
+        return g
+    with g.grid(m=s.rows, n=s.model) as (m, n):
+        acc = g.var(ops.zeros([m, n], dtype="float32"))
+        with g.loop("k", depth) as k:
+            acc.set(ops.dot(x[m, k], w[k, n], acc))
+        out[m, n] = (acc + out[m, n]).to("bfloat16")
     return g
 
 
@@ -142,24 +159,28 @@ def gated_graph(s):
 
 
 # What was best of a few, by chip and kernel.
-LARGE = {"block_sizes": {"m": 2048, "n": 1024, "k": 1024}}
-ATTENTION = {"block_sizes": {"m": 1024, "n": 1024}, "pallas_loop_type": "fori_loop"}
+ATTENTION = {
+    "block_sizes": {"m": 1024, "below": 1024, "diagonal": 1024},
+    "pallas_loop_type": "fori_loop",
+}
+CUBE = {"block_sizes": {"m": 1024, "n": 1024, "k": 1024}}
 CONFIGS = {
     "v6e": {
         "qkv": {"block_sizes": {"m": 1024}},
         "attention": ATTENTION,
-        "project": LARGE,
+        "project": CUBE,
         "gated": {"block_sizes": {"m": 1024, "n": 512}},
-        "down": LARGE,
+        "down": {},
     },
     "v7x": {
         "qkv": {"block_sizes": {"m": 512}},
         "attention": ATTENTION,
-        "project": LARGE,
+        "project": CUBE,
         "gated": {"block_sizes": {"m": 512, "n": 512}},
-        "down": LARGE,
+        "down": {"block_sizes": {"m": 2048, "n": 1024, "k": 1024}},
     },
 }
+LOOPED = {"v6e": ("project", "down"), "v7x": ("project",)}
 
 
 def kernels(s, chip, configs):
@@ -167,9 +188,9 @@ def kernels(s, chip, configs):
     graphs = [
         qkv_graph(s),
         attention_graph(s),
-        add_product_graph(s, "project", s.heads * HEAD),
+        add_product_graph(s, "project", s.heads * HEAD, "project" in LOOPED[chip]),
         gated_graph(s),
-        add_product_graph(s, "down", s.mlp),
+        add_product_graph(s, "down", s.mlp, "down" in LOOPED[chip]),
     ]
     found = {}
     for graph in graphs:

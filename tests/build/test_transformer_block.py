@@ -14,7 +14,7 @@ import transformer_block as bench
 SIZES = bench.Sizes(batch=2, seq=256, model=256, heads=4, kv_heads=2, mlp=384)
 BLOCKS = {
     "qkv": {"m": 128},
-    "attention": {"m": 128, "n": 128},
+    "attention": {"m": 128, "below": 128, "diagonal": 128},
     "project": {"m": 256, "n": 128, "k": 128},
     "gated": {"m": 128, "n": 128},
     "down": {"m": 256, "n": 128, "k": 128},

@@ -1,4 +1,4 @@
-"""pallas_grid_invariants: what the grid's innermost dim does not change is computed once, and kept."""
+"""pallas_grid_invariants: what the grid's innermost dim does not change is computed once."""
 
 import kit
 import ml_dtypes
