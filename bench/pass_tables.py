@@ -338,6 +338,15 @@ def walk_table():
     return comparison("matmul", [case], switch("pallas_back_and_forth", "off", "on"))
 
 
+def kept_table():
+    """A norm's rows, computed once for all tiles of columns."""
+    config = {"block_sizes": [512] * 3, "pallas_loop_type": "emit_pipeline"}
+    args = ("bfloat16[4096,2048]",)
+    case = Case("centred rows, 4096 x 2048", "structure.py:centred_scores", args, config)
+    ways = switch("pallas_grid_invariants", "off", "auto")
+    return comparison("matmul", [case], ways, time_and_vmem)
+
+
 # ---- pre_broadcast
 
 
@@ -574,6 +583,7 @@ PAGES = {
     },
     "docs/passes/loop_types.md": {"straight": straight_table, "walk": walk_table},
     "docs/passes/column_strips.md": {"strips": strips_table},
+    "docs/passes/grid_invariants.md": {"kept": kept_table},
     "docs/passes/row_split.md": {"memory": rows_memory_table, "split": split_table},
     "docs/passes/scale_after_max.md": {"maximum": maximum_table},
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},

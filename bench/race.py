@@ -355,4 +355,8 @@ CHOICES = [
         *((512, 1024), "fori_loop"),
     ),
     plain_choice("pallas_load_buffer_count", [2], [3], SOFTMAX, ("bfloat16[4096,10240]",), (128,)),
+    plain_choice(
+        *("pallas_grid_invariants", "off", "auto", "structure.py:centred_scores"),
+        *(("bfloat16[4096,2048]",), (512, 512, 512), "emit_pipeline"),
+    ),
 ]

@@ -7,6 +7,11 @@
 
 /* build_kernel.c: the kernel of a plan, which counts it. */
 Kernel *plan_kernel(Plan *p);
+/* build_invariants.c: something does not change along the grid's innermost dim, and takes more to compute than to load.
+ */
+bool kernel_has_invariants(Kernel *k);
+/* It is computed at the first step of that dim; returns the bytes of VMEM that keep it. */
+int64_t kernel_keep_invariants(Kernel *k, const Target *t);
 /* All kernels of a program, and the wrapper around them. */
 KProgram *program_build(const Program *g);
 

@@ -166,6 +166,8 @@ Kernel *plan_kernel(Plan *p) {
 	build_graph(&b, p->root);
 	if (p->strips)
 		add_strips(&b);
+	if (p->keeps_invariants)
+		p->kept_bytes = kernel_keep_invariants(b.k, p->module->target);
 	return b.k;
 }
 

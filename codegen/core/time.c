@@ -153,6 +153,13 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	return run;
 }
 
+/* How often a region runs, of the times that it is come to. */
+static double share_of_runs(const Timing *t, const KStmt *s) {
+	const KArg *a = s->op == K_WHEN ? &t->k->args.at[s->arg_first] : NULL;
+	const KInt *i = a && a->kind == KARG_INT ? &t->k->ints.at[a->index] : NULL;
+	return i && i->kind == INT_FIRST ? 1.0 / (double)t->k->grid.at[i->number].steps : 1;
+}
+
 static const Run *nested_run(void *data, StmtId stmt) {
 	Timing *t = data;
 	if (t->runs[stmt])
@@ -166,7 +173,7 @@ static const Run *nested_run(void *data, StmtId stmt) {
 		uint32_t count = kernel_regions(t->k, stmt, regions);
 		for (uint32_t i = 0; i < count; i++) {
 			Run part = region_run(&t->core, regions[i], NULL, 1, nested_run, t);
-			run_add(run, &part, 1);
+			run_add(run, &part, share_of_runs(t, &t->k->stmts.at[stmt]));
 		}
 	}
 	return t->runs[stmt] = run;

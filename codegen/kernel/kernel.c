@@ -150,6 +150,12 @@ IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) { return int_of(k,
 
 IntId int_device(Kernel *k) { return int_intern(k, int_blank(INT_DEVICE)); }
 
+IntId int_first(Kernel *k, uint32_t dim) {
+	KInt i = int_blank(INT_FIRST);
+	i.number = dim;
+	return int_intern(k, i);
+}
+
 /* Adds the terms of a sum that are no constants to `sum`, those to `constant`. */
 static void sum_terms(Kernel *k, IntId id, bool minus, IntId *sum, int64_t *constant) {
 	KInt i = k->ints.at[id];

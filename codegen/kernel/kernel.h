@@ -80,12 +80,13 @@ typedef enum IntKind {
 	INT_AND,
 	INT_CHOOSE, /* b if the flag a is set, else c */
 	INT_TURN,   /* of c steps of row a, step b: forwards in even rows, backwards in odd ones */
-	INT_DEVICE  /* the device's place along the kernel's mesh axis */
+	INT_DEVICE, /* the device's place along the kernel's mesh axis */
+	INT_FIRST   /* flag: of the points that differ along grid dim `number` alone it is the one that runs first */
 } IntKind;
 
 typedef struct KInt {
 	IntKind kind;
-	int64_t number; /* INT_CONST */
+	int64_t number; /* INT_CONST, INT_FIRST */
 	ValueId value;  /* INT_VALUE */
 	IntId a, b, c;
 } KInt;
@@ -471,6 +472,7 @@ IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b);
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
 IntId int_device(Kernel *k);
+IntId int_first(Kernel *k, uint32_t dim);
 /* One element of a table in SMEM, at an int in each dim: stands in index maps, and in a loop's windows. */
 IntId int_element(Kernel *k, BufferId table, const IntId *at);
 /* The reference that such a value loads; NONE: it is no element. */

@@ -53,6 +53,8 @@ bool kverify_int(Verifier *v, IntId id, bool index_map) {
 		return kverify_int_value(v, i->value, index_map);
 	if (i->kind == INT_DEVICE)
 		return on_mesh(v);
+	if (i->kind == INT_FIRST)
+		return true;
 	bool divides = i->kind == INT_DIV || i->kind == INT_REM || i->kind == INT_CDIV;
 	if (divides && int_is_const(v->k, i->b, &by) && by <= 0)
 		return kverify_error(v, "kernel-bounds", "divide by a positive number", "it divides by %lld",

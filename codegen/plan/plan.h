@@ -425,6 +425,8 @@ typedef struct Plan {
 	struct Kernel *kernel;  /* once it is built; NULL */
 	int64_t spills;         /* bytes that it spills; negative: not known yet */
 	Doubt doubt;            /* about them */
+	bool keeps_invariants;  /* what the grid's innermost dim does not change is kept: invariants.c */
+	int64_t kept_bytes;     /* of the scratch for it; 0: nothing is kept */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */

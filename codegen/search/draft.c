@@ -109,6 +109,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 	Planner p = {.plan = plan, .m = m, .d = d, .a = plan->arena, .way = way};
 	if (plan_fit(&p)) {
 		plan->seconds = plan_seconds(&p);
+		plan_keep_invariants(&p);
 		return plan_third(&p);
 	}
 	if (!way.trial)
@@ -119,6 +120,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 void plan_settle(Plan *plan, Module *m) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
 	plan_walk(&p);
+	plan_run_in_order(plan);
 	plan_ways(&p);
 	remark_blocks(plan);
 	remark_loops(plan);

@@ -60,6 +60,9 @@ bool plan_may_give_up(Planner *p);
 void plan_refuse_vmem(Planner *p);
 bool refused_for_vmem(const Diagnostic *d); /* it is such a one */
 void plan_walk(Planner *p);                 /* walk.c: after plan_costs() and plan_seconds() */
+/* invariants.c: decides, of a plan that fits. And what its grid is then. */
+void plan_keep_invariants(Planner *p);
+void plan_run_in_order(Plan *plan);
 /* returns.c: what the wrapper computes before and after the kernels; false after diagnostics. */
 bool program_host(Program *g, Module *m, Diag *d);
 

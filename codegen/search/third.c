@@ -49,7 +49,7 @@ static const char *why_two(Planner *p) {
 	bool any = false;
 	if (p->m->target->tensorcores > 1)
 		return "cores share the grid";
-	if (plan->places.count || plan->remote || !plan->kernel || plan->kernel->mesh_axis)
+	if (plan->places.count || plan->kept_bytes || plan->remote || !plan->kernel || plan->kernel->mesh_axis)
 		return "a point does more than compute on its blocks";
 	if (plan->back_and_forth || plan->grid.count > RANK_MAX || grid_points(plan) < LEAST_POINTS)
 		return "its points are too few, or not walked in order";

@@ -216,6 +216,8 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;
 	spills = add_bytes(spills, loaded_again(plan, m));
+	v->scratch = add_bytes(v->scratch, plan->kept_bytes);
+	buffers = add_bytes(buffers, plan->kept_bytes);
 	v->intermediates = spills + margin_bytes(m->target, plan->doubt, buffers, spills);
 	v->total = add_bytes(buffers, v->intermediates);
 	plan->vmem_asked = asked_bytes(plan);

@@ -13,6 +13,7 @@ _FUNCTIONS = {
     "choose": 3,
     "turn": 3,
     "device": 0,
+    "first": 1,
 }
 _COMPARISONS = ("==", "<", "<=", ">", ">=")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan"), "true": True, "false": False}

@@ -1,0 +1,349 @@
+/* build_invariants.c - what does not change along the grid's innermost dim is computed at the first step of it, and
+ * kept in scratch. A norm before a matmul is one: the grid walks the columns of the result for each tile of rows, and
+ * each of its points would make the same rows anew.
+ *
+ *     x = load x_ref[...]                       when (first(1)) invariants {
+ *     scaled = mul x, rsqrt(...)                  x = load x_ref[...]
+ *     w = load w_ref[...]              =>         store scaled_ref[...], mul x, rsqrt(...)
+ *     y = dot scaled, w                         }
+ *                                               scaled = load scaled_ref[...]
+ *                                               w = load w_ref[...]
+ *                                               y = dot scaled, w
+ *
+ * Kept is what takes more to compute than to load; what takes less, such as a conversion, is computed at each step as
+ * before. plan_complete() decides whether that pays. */
+#include "build.h"
+
+/* What a value takes, in passes over its tile; loaded and stored again it takes one or two. */
+enum { LEAST_WORK = 3, WORK_ACROSS = 2, MOST_WORK = 100 };
+
+typedef enum Fate {
+	STAYS,    /* it changes, or is cheap and read by what does */
+	GOES,     /* under the first step alone */
+	GOES_TOO, /* there as well: it stays, and is computed again */
+} Fate;
+
+typedef struct Invariants {
+	Kernel *k;
+	uint32_t dim;
+	bool *same;   /* by value: no step of the dim changes it */
+	int *work;    /* by value */
+	bool *wanted; /* by value: something that stays reads it */
+	bool *kept;   /* by value */
+	bool *inside; /* by value: what is kept needs it */
+	bool *stored; /* by buffer */
+	uint32_t count;
+} Invariants;
+
+/* ---- what does not change -----------------------------------------------------------------------------------------
+ */
+
+static bool same_int(const Invariants *v, IntId id);
+
+static bool same_ref(const Invariants *v, RefId ref) {
+	const KRef *r = &v->k->refs.at[ref];
+	bool same = r->at == NONE;
+	for (uint32_t d = 0; d < r->rank && same; d++)
+		same = same_int(v, r->dim[d].start);
+	return same;
+}
+
+/* The number of a step along another dim. */
+static bool is_outer_point(const Invariants *v, ValueId value) {
+	StmtId def = v->k->values.at[value].def;
+	bool id = def != NONE && kernel_stmt(v->k, def)->op == K_PROGRAM_ID;
+	bool outer = id && kernel_stmt(v->k, def)->ints[0] != v->dim;
+	for (uint32_t d = 0; d < v->k->grid.count; d++)
+		outer = outer || (d != v->dim && v->k->grid.at[d].at == value);
+	return outer;
+}
+
+static bool same_int(const Invariants *v, IntId id) {
+	if (id == NONE)
+		return true;
+	const KInt *i = &v->k->ints.at[id];
+	RefId element = i->kind == INT_VALUE ? value_element(v->k, i->value) : NONE;
+	if (i->kind == INT_VALUE)
+		return element != NONE ? same_ref(v, element) : is_outer_point(v, i->value);
+	return i->kind != INT_FIRST && same_int(v, i->a) && same_int(v, i->b) && same_int(v, i->c);
+}
+
+/* The block of an input that nothing writes. */
+static bool same_block(const Invariants *v, BufferId b) {
+	const KBuffer *x = &v->k->buffers.at[b];
+	bool same = x->role == BUFFER_IN && x->space != KSPACE_HBM && !x->ahead && !v->stored[b];
+	for (uint32_t d = 0; same && x->index && d < x->rank; d++)
+		same = same_int(v, x->index[d]);
+	return same;
+}
+
+static bool stmt_is_same(const Invariants *v, const KStmt *s) {
+	bool same = s->result_count == 1 && !(s->flags & KSTMT_INITIAL) && s->op != K_PROGRAM_ID && s->op != K_INT;
+	if (s->op != K_LOAD && kernel_op_kind(s->op) != KIND_PURE)
+		return false;
+	for (uint32_t i = 0; i < s->arg_count && same; i++) {
+		const KArg *a = &v->k->args.at[s->arg_first + i];
+		same = a->kind == KARG_VALUE ? v->same[a->value]
+		       : a->kind == KARG_INT ? same_int(v, a->index)
+		                             : a->kind != KARG_REF || (same_block(v, v->k->refs.at[a->ref].buffer) &&
+		                                                       same_ref(v, a->ref));
+	}
+	return same;
+}
+
+/* ---- what it takes ------------------------------------------------------------------------------------------------
+ */
+
+static int own_work(uint16_t op) {
+	switch (op) {
+	case K_LOAD:
+	case K_ZEROS:
+	case K_ONES:
+	case K_FULL:
+	case K_IOTA:
+	case K_SCALAR:
+	case K_INT:
+	case K_PROGRAM_ID:
+	case K_LET:
+	case K_RESHAPE:
+	case K_BROADCAST:
+	case K_EXPAND_DIMS:
+	case K_INDEX:
+	case K_SLICE_IN_DIM: return 0;
+	case K_DOT:
+	case K_SORT:
+	case K_CUMSUM:
+	case K_CUMPROD: return MOST_WORK;
+	case K_SUM:
+	case K_MEAN:
+	case K_MAX:
+	case K_MIN:
+	case K_PROD:
+	case K_TRANSPOSE:
+	case K_SWAPAXES:
+	case K_ROLL:
+	case K_ROTATE: return WORK_ACROSS;
+	default: return 1;
+	}
+}
+
+static void find_work(Invariants *v, const KStmt *s) {
+	int work = own_work(s->op);
+	for (uint32_t i = 0; i < s->arg_count; i++) {
+		const KArg *a = &v->k->args.at[s->arg_first + i];
+		work += a->kind == KARG_VALUE ? v->work[a->value] : 0;
+	}
+	v->work[s->result] = work < MOST_WORK ? work : MOST_WORK;
+}
+
+static bool may_keep(const Invariants *v, const KStmt *s) {
+	const KValue *x = &v->k->values.at[s->result];
+	return x->type == KTYPE_TILE && x->rank > 0 && own_work(s->op) > 0 && v->work[s->result] >= LEAST_WORK &&
+	       (x->dtype == DTYPE_F32 || x->dtype == DTYPE_BF16 || x->dtype == DTYPE_I32);
+}
+
+/* ---- what is kept -------------------------------------------------------------------------------------------------
+ */
+
+static void want_args(Kernel *k, StmtId s, void *data) {
+	Invariants *v = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++)
+		if (kernel_arg(k, s, i)->kind == KARG_VALUE)
+			v->wanted[kernel_arg(k, s, i)->value] = true;
+}
+
+/* What a statement that stays reads, those in it too. */
+static void want_all(Invariants *v, StmtId s) {
+	RegionId regions[STMT_REGIONS_MAX];
+	uint32_t count = kernel_regions(v->k, s, regions);
+	want_args(v->k, s, v);
+	for (uint32_t i = 0; i < count; i++)
+		kernel_walk(v->k, regions[i], want_args, v);
+}
+
+static void need_args(Invariants *v, const KStmt *s) {
+	for (uint32_t i = 0; i < s->arg_count; i++) {
+		const KArg *a = &v->k->args.at[s->arg_first + i];
+		if (a->kind == KARG_VALUE)
+			v->inside[a->value] = true;
+	}
+}
+
+static bool is_same(const Invariants *v, const KStmt *s) { return s->result_count == 1 && v->same[s->result]; }
+
+static void find_same(Invariants *v) {
+	for (StmtId s = region_first(v->k, v->k->body); s != NONE; s = kernel_stmt(v->k, s)->next) {
+		const KStmt *stmt = kernel_stmt(v->k, s);
+		if (!stmt_is_same(v, stmt))
+			continue;
+		v->same[stmt->result] = true;
+		find_work(v, stmt);
+	}
+}
+
+/* Users first: what is read by what stays is kept, or stays. And what is kept needs what it is made of. */
+static void find_kept(Invariants *v) {
+	for (StmtId s = region_last(v->k, v->k->body); s != NONE; s = kernel_stmt(v->k, s)->prev) {
+		const KStmt *stmt = kernel_stmt(v->k, s);
+		bool same = is_same(v, stmt), wanted = !same || v->wanted[stmt->result];
+		bool kept = same && wanted && may_keep(v, stmt);
+		if (kept) {
+			v->kept[stmt->result] = v->inside[stmt->result] = true;
+			v->count++;
+		}
+		if (wanted && !kept)
+			want_all(v, s);
+		if (same && v->inside[stmt->result])
+			need_args(v, stmt);
+	}
+}
+
+static void note_store(Kernel *k, StmtId s, void *data) {
+	Invariants *v = data;
+	const KStmt *stmt = kernel_stmt(k, s);
+	for (uint32_t i = 0; stmt->op != K_LOAD && i < stmt->arg_count; i++)
+		if (kernel_arg(k, s, i)->kind == KARG_REF)
+			v->stored[k->refs.at[kernel_arg(k, s, i)->ref].buffer] = true;
+}
+
+/* ---- moving it ----------------------------------------------------------------------------------------------------
+ */
+
+/* Numbers stay as well: bounds of loops and places may read them. */
+static Fate fate_of(const Invariants *v, const KStmt *s) {
+	if (!is_same(v, s) || !v->inside[s->result])
+		return STAYS;
+	bool tile = v->k->values.at[s->result].type == KTYPE_TILE;
+	return v->kept[s->result] || (tile && !v->wanted[s->result]) ? GOES : GOES_TOO;
+}
+
+static StmtId copied(Kernel *k, StmtId s, RegionId to) {
+	const KStmt old = *kernel_stmt(k, s);
+	KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
+	StmtId copy = kernel_append(k, to, old.op, old.arg_count, args, old.int_count, old.ints);
+	kernel_stmt(k, copy)->flags = old.flags;
+	kernel_stmt(k, copy)->from = old.from;
+	kernel_stmt(k, copy)->also = old.also;
+	kernel_result_like(k, copy, old.result, k->values.at[old.result].name);
+	return copy;
+}
+
+static void read_instead(Kernel *k, RegionId r, const ValueId *map, uint32_t count) {
+	for (StmtId s = region_first(k, r); s != NONE; s = kernel_stmt(k, s)->next)
+		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+			KArg *a = kernel_arg(k, s, i);
+			if (a->kind == KARG_VALUE && a->value < count && map[a->value] != NONE)
+				a->value = map[a->value];
+		}
+}
+
+static ValueId *no_values(Kernel *k, uint32_t count) {
+	ValueId *map = arena_array(k->arena, count, sizeof *map);
+	for (uint32_t i = 0; i < count; i++)
+		map[i] = NONE;
+	return map;
+}
+
+/* To the end of the region, or a copy of it, which it reads. */
+static void move_inside(Invariants *v, RegionId inside, StmtId from) {
+	Kernel *k = v->k;
+	uint32_t count = k->values.count;
+	ValueId *again = no_values(k, count);
+	for (StmtId s = from, next; s != NONE; s = next) {
+		const KStmt stmt = *kernel_stmt(k, s);
+		Fate fate = fate_of(v, &stmt);
+		next = stmt.next;
+		if (fate == GOES)
+			kernel_move(k, s, inside);
+		else if (fate == GOES_TOO)
+			again[stmt.result] = kernel_stmt(k, copied(k, s, inside))->result;
+	}
+	read_instead(k, inside, again, count);
+}
+
+/* Stores a value and has all else read it from there. Returns bytes. */
+static int64_t keep(Kernel *k, const Target *t, ValueId v, RegionId inside, StmtId before, ValueId *loaded) {
+	const KValue x = k->values.at[v];
+	KBuffer scratch = {.role = BUFFER_SCRATCH,
+	                   .space = KSPACE_VMEM,
+	                   .dtype = x.dtype,
+	                   .rank = x.rank,
+	                   .shape = x.shape,
+	                   .name = arena_printf(k->arena, "%s_ref", x.name ? x.name : "kept"),
+	                   .alias = NONE};
+	KArg whole = karg_ref(kernel_ref(k, kernel_buffer(k, scratch), 0, NULL));
+	kernel_append(k, inside, K_STORE, 2, (const KArg[]){whole, karg_value(v)}, 0, NULL);
+	StmtId load = kernel_insert_before(k, before, K_LOAD, 1, &whole, 0, NULL);
+	loaded[v] = kernel_result_like(k, load, v, x.name ? x.name : "kept");
+	return scratch_vmem_bytes(t, x.dtype, x.rank, x.shape);
+}
+
+static int64_t move(Invariants *v, const Target *t, StmtId first) {
+	Kernel *k = v->k;
+	uint32_t count = k->values.count;
+	KArg condition = karg_int(int_first(k, v->dim));
+	StmtId when = kernel_insert_before(k, first, K_WHEN, 1, &condition, 0, NULL);
+	RegionId inside = kernel_region(k, when);
+	kernel_stmt(k, when)->body = inside;
+	kernel_stmt(k, when)->name = "invariants";
+	move_inside(v, inside, first);
+	ValueId *loaded = no_values(k, count);
+	StmtId rest = kernel_stmt(k, when)->next;
+	int64_t bytes = 0;
+	for (ValueId i = 0; i < count; i++)
+		bytes += v->kept[i] ? keep(k, t, i, inside, rest, loaded) : 0;
+	uint32_t all = k->values.count;
+	ValueId *computed = no_values(k, all);
+	for (ValueId i = 0; i < count; i++)
+		if (loaded[i] != NONE)
+			computed[loaded[i]] = i;
+	kernel_replace_values(k, loaded, count);
+	read_instead(k, inside, computed, all);
+	return bytes;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------------
+ */
+
+/* The innermost dim that has steps; NONE: there is none, or points run otherwise than one after the other. */
+static uint32_t innermost(const Kernel *k) {
+	uint32_t dim = NONE;
+	for (uint32_t d = 0; d < k->grid.count; d++)
+		dim = k->grid.at[d].steps > 1 ? d : dim;
+	return k->strips || k->ring || k->mesh_axis || k->sparse_cores ? NONE : dim;
+}
+
+static StmtId behind_program_ids(const Kernel *k) {
+	StmtId first = region_first(k, k->body);
+	while (first != NONE && kernel_stmt(k, first)->op == K_PROGRAM_ID)
+		first = kernel_stmt(k, first)->next;
+	return first;
+}
+
+static Invariants invariants_of(Kernel *k) {
+	uint32_t values = k->values.count + 1;
+	Invariants v = {.k = k, .dim = innermost(k)};
+	if (v.dim == NONE)
+		return v;
+	v.same = arena_array(k->arena, values, sizeof *v.same);
+	v.work = arena_array(k->arena, values, sizeof *v.work);
+	v.wanted = arena_array(k->arena, values, sizeof *v.wanted);
+	v.kept = arena_array(k->arena, values, sizeof *v.kept);
+	v.inside = arena_array(k->arena, values, sizeof *v.inside);
+	v.stored = arena_array(k->arena, k->buffers.count + 1, sizeof *v.stored);
+	kernel_walk(k, k->body, note_store, &v);
+	find_same(&v);
+	find_kept(&v);
+	return v;
+}
+
+bool kernel_has_invariants(Kernel *k) { return invariants_of(k).count > 0; }
+
+int64_t kernel_keep_invariants(Kernel *k, const Target *t) {
+	Invariants v = invariants_of(k);
+	if (v.count == 0)
+		return 0;
+	for (uint32_t d = v.dim; d < k->grid.count; d++)
+		k->grid.at[d].parallel = false;
+	return move(&v, t, behind_program_ids(k));
+}

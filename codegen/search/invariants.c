@@ -1,0 +1,68 @@
+/* invariants.c - pallas_grid_invariants: what the grid's innermost dim does not change is computed at its first step,
+ * and kept in VMEM scratch (build_invariants.c). Steps of that dim then run in order, on one core.
+ *
+ * Decided once all else is, with the kernel at hand: `auto` keeps it where the estimate of both kernels says that it
+ * saves enough, and where the scratch fits beside all that is there. */
+#include "search.h"
+#include "codegen/build/build.h"
+#include "codegen/core/core.h"
+#include "codegen/vmem/vmem.h"
+#include "src/config/config.h"
+
+/* auto: of the kernel's time, at least: estimates that save less were wrong (argmax_reduce: 3.5%, and none was seen).
+ */
+static const double least_saved = 0.055;
+
+/* Of what is kept half is spilled once more while it is computed, beside what the kernel spills anyway (a norm of
+ * [1024, 4096] before two matmuls: 3.1 MiB of 8). */
+enum { SPILLED_AGAIN = 2 };
+
+static uint32_t innermost(const Plan *plan) {
+	uint32_t dim = 0;
+	for (uint32_t d = 0; d < plan->grid.count; d++)
+		dim = plan->grid.at[d].steps > 1 ? d : dim;
+	return dim;
+}
+
+/* Of the dims before the one whose steps are to run in order, which cores share. */
+static bool cores_have_steps(const Plan *plan) {
+	int64_t before = 1;
+	for (uint32_t d = 0; d < innermost(plan); d++)
+		before *= plan->grid.at[d].steps;
+	return before % plan->module->target->tensorcores == 0;
+}
+
+static double cycles_of(Plan *plan) {
+	CoreTime time;
+	plan_time(plan, plan->arena, &time);
+	return time.cycles;
+}
+
+void plan_keep_invariants(Planner *p) {
+	Plan *plan = p->plan;
+	Switch asked = (Switch)p->m->config.grid_invariants.value;
+	bool may = !plan->strips && !plan->remote && cores_have_steps(plan) && (!plan->left || *plan->left > 0);
+	if (asked == SWITCH_OFF || !may || !plan->kernel || !kernel_has_invariants(plan->kernel))
+		return;
+	const Plan without = *plan;
+	double before = cycles_of(plan);
+	plan->keeps_invariants = true;
+	plan->spills = -1;
+	plan_vmem(plan, p->m, true);
+	plan->spills = int_max(plan->spills, without.spills) + plan->kept_bytes / SPILLED_AGAIN;
+	plan_vmem(plan, p->m, true);
+	double kept = (double)plan->kept_bytes / (1 << 20), saved = 1 - cycles_of(plan) / before;
+	bool fits = plan->vmem.total <= plan_vmem_line(plan), pays = saved >= least_saved || asked == SWITCH_ON;
+	const char *why = !fits ? "it does not fit" : !pays ? "that is too little" : "kept";
+	if (!fits || !pays)
+		*plan = without;
+	plan_remark(plan, "pallas_grid_invariants: what %s does not change would take %.3g MiB and save %.1f%%: %s",
+	            plan->grid.at[innermost(plan)].name, kept, 100 * saved, why);
+}
+
+void plan_run_in_order(Plan *plan) {
+	for (uint32_t d = plan->kept_bytes ? innermost(plan) : plan->grid.count; d < plan->grid.count; d++) {
+		plan->grid.at[d].parallel = false;
+		plan->grid.at[d].why = "its first step computes what the others find";
+	}
+}

@@ -1,0 +1,161 @@
+"""pallas_grid_invariants: what the grid's innermost dim does not change is computed once."""
+
+import kit
+import ml_dtypes
+import numpy as np
+import pallasc
+import pytest
+from pallasc import aot, execute
+from pallasc.build import Graph, ops
+from pallasc.simulate import interpret_params, simulate
+
+ON, OFF = {"pallas_grid_invariants": "on"}, {"pallas_grid_invariants": "off"}
+ROWS, DEPTH, COLUMNS = 200, 256, 512
+
+
+def normed(epilogue=False, looped=False, columns=COLUMNS):
+    """x over its root mean square, times w: [200, columns], in tiles of [64, 128].
+
+    Args:
+      epilogue: the rows' scale is applied to the result as well.
+      looped: the tile of w is read in a loop, 128 rows of it at a time.
+      columns: of w.
+    """
+    g = Graph("normed")
+    x = g.input("x", [ROWS, DEPTH], "bfloat16")
+    w = g.input("w", [DEPTH, columns], "bfloat16")
+    out = g.output("out", [ROWS, columns], "float32")
+    with g.grid(m=ROWS, n=columns) as (m, n):
+        wide = x[m, :].to("float32")
+        scale = ops.rsqrt(ops.mean(wide * wide, -1) + 1e-5)[:, None]
+        rows = (wide * scale).to("bfloat16")
+        if looped:
+            acc = g.var(ops.zeros([m, n], dtype="float32"))
+            with g.loop("k", DEPTH) as k:
+                row_part = x[m, k].to("float32") * scale
+                acc.set(ops.dot(row_part.to("bfloat16"), w[k, n], acc))
+            result = acc + 0
+        else:
+            result = ops.dot(rows, w[:, n], out_dtype="float32")
+        out[m, n] = result * scale if epilogue else result
+    blocks = {"m": 64, "n": 128} | ({"k": 128} if looped else {})
+    g.config(block_sizes=blocks)
+    return g
+
+
+def expected(x, w, epilogue):
+    wide = x.astype(np.float64)
+    scale = 1 / np.sqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)
+    rows = (wide * scale).astype(ml_dtypes.bfloat16).astype(np.float64)
+    result = rows @ w.astype(np.float64)
+    return result * scale if epilogue else result
+
+
+def arrays(columns=COLUMNS):
+    draw = np.random.default_rng(0)
+    return [
+        draw.standard_normal(shape).astype(ml_dtypes.bfloat16)
+        for shape in ((ROWS, DEPTH), (DEPTH, columns))
+    ]
+
+
+def scratch(plan):
+    return plan["vmem"]["scratch"]
+
+
+def test_a_norm_before_a_matmul():
+    """[128, 512] bfloat16, computed in 2 of 8 grid points; the columns are walked in order."""
+    kept, again = (kit.plan("norm_matmul", "v6e", **keys) for keys in ({}, OFF))
+    assert (scratch(kept), scratch(again)) == (128 * 512 * 2, 0)
+    assert [dim["semantics"] for dim in again["grid"]] == ["parallel", "parallel"]
+    assert [dim["semantics"] for dim in kept["grid"]] == ["parallel", "arbitrary"]
+    assert kept["grid"][1]["why"] == "its first step computes what the others find"
+    text = kit.emitted("kernel", kit.document("norm_matmul")).out
+    inside, rest = text.split("when (first(1)) invariants {")[1].split("  }\n", 1)
+    assert "mean" in inside
+    assert "mean" not in rest
+    assert rest.splitlines()[0].startswith("  rows_1 = load rows_ref[...]")
+
+
+@pytest.mark.parametrize("walk", ["on", "off"])
+def test_a_grid_that_turns(walk):
+    """What runs first of a row is its last tile of columns in every other row."""
+    config = {**ON, "pallas_back_and_forth": walk}
+    found = kit.plan("norm_matmul", "v6e", **config)
+    assert found["grid"][1]["back_and_forth"] == (walk == "on")
+    source = pallasc.compile(kit.document("norm_matmul"), config, "v6e").source
+    assert "@pl.when(pl.program_id(1) == 0)" in source
+
+
+@pytest.mark.parametrize("epilogue", [False, True])
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize("walk", ["on", "off"])
+def test_what_it_computes(epilogue, looped, walk):
+    """Simulated, and the kernel's text executed: 200 rows are three tiles and an eighth."""
+    graph, (x, w) = normed(epilogue, looped), arrays()
+    config = graph.document()["config"] | ON | {"pallas_back_and_forth": walk}
+    module = pallasc.compile(graph, config, "v6e")
+    assert scratch(module.plan) > 0
+    ran = simulate(module.load(), [x, w], interpret_params())
+    assert not ran.races
+    assert not ran.complaints
+    text = kit.emitted("kernel", graph.document() | {"config": config}).out
+    assert "first(1)" in text
+    (executed,) = execute.run(text, x, w)
+    for found in (ran.outputs[0], executed):
+        error = np.abs(found.astype(np.float64) - expected(x, w, epilogue))
+        assert error.max() <= 0.06  # rows are rounded to bfloat16, here and there from either side
+
+
+def test_what_it_would_not_save():
+    """One tile of columns: no step finds what another computed. And conversions are cheap."""
+    (line,) = [
+        line
+        for line in kit.run(
+            *("-", "--explain", "--emit=none", "--set", "pallas_grid_invariants=on"),
+            text=normed().document(),
+        ).err.splitlines()
+        if "pallas_grid_invariants" in line
+    ]
+    assert line.endswith(": kept")
+    one = pallasc.compile(normed(columns=128), normed().document()["config"] | ON, "v6e")
+    assert "program_id(1)" not in one.source
+    converts = [kit.plan("int8_weight_matmul", "v6e", **keys) for keys in (ON, OFF)]
+    assert scratch(converts[0]) == scratch(converts[1])
+
+
+@pytest.mark.parametrize("chip", ["v4", "v5p"])
+def test_two_cores_share_the_rows(chip):
+    """Four tiles of rows are for two cores; one is not, and its columns stay parallel."""
+    blocks = normed().document()["config"]["block_sizes"]
+    config = {"block_sizes": blocks} | ON
+    assert scratch(pallasc.compile(normed(), config, chip).plan) > 0
+    one = {"block_sizes": [256, 128]} | ON
+    assert scratch(pallasc.compile(normed(), one, chip).plan) == 0
+
+
+def test_the_estimate():
+    """The norm is counted in the steps that compute it: two of eight."""
+    kept, again = (
+        pallasc.compile(kit.document("norm_matmul"), config, "v6e").info["estimate"]
+        for config in (ON, OFF)
+    )
+    assert kept["eup"] == again["eup"] / 4
+    assert kept["cycles"] < 0.95 * again["cycles"]
+
+
+@pytest.mark.parametrize("words", ["first(2)", "first(0 - 1)"])
+def test_no_such_dim(words):
+    text = kit.emitted("kernel", kit.document("norm_matmul")).out
+    ran = kit.run("-", "--emit=kernel", text=text.replace("first(1)", words))
+    assert ran.status == 1
+    assert "error: first() takes the number of a grid dim [kernel-range]" in ran.err
+
+
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_the_tpu_compiler_takes_it(chip):
+    """In no more VMEM than is predicted."""
+    module = pallasc.compile(kit.document("norm_matmul"), ON, chip)
+    result = aot.compile_one(module, chip, timeout=200)
+    assert result.kind == "ok", result.message
+    assert result.vmem_bytes <= result.predicted_bytes
