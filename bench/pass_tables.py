@@ -404,6 +404,11 @@ def wide_table():
             *("products of rows of 1024", "reductions.py:prod_rows", ("bfloat16[8192,1024]",)),
             {"block_sizes": [128]},
         ),
+        Case(
+            *("attention, one query row", "attention_more.py:decode_attention"),
+            ("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2),
+            *({"block_sizes": [1, 1024], **pipeline}, BOTH),
+        ),
     ]
     return comparison("kernel", cases, switch("pallas_wide_blocks", "off", "auto"), kilocycles)
 

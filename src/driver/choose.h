@@ -41,7 +41,7 @@ typedef struct Choosing {
 	bool all;     /* nothing is left out */
 	/* domains */
 	ConfigList rows_divided, rows_cut; /* not set: there are none */
-	WideBlocks long_steps, more_rows;
+	WideBlocks long_steps, more_rows, batches;
 	bool defaults, long_rows, may_split, may_one_hot;
 	/* what was tried */
 	VEC(struct Tried) tried;
