@@ -413,6 +413,11 @@ def wide_table():
             *("products of rows of 1024", "reductions.py:prod_rows", ("bfloat16[8192,1024]",)),
             {"block_sizes": [128]},
         ),
+        Case(
+            *("attention, one query row", "attention_more.py:decode_attention"),
+            ("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2),
+            *({"block_sizes": [1, 1024], **pipeline}, BOTH),
+        ),
     ]
     return comparison("kernel", cases, switch("pallas_wide_blocks", "off", "auto"), kilocycles)
 
@@ -421,7 +426,7 @@ def wide_table():
 
 
 def third_table():
-    """Kernels of one, two, three and four inputs: two buffers of their blocks, and what auto takes."""
+    """Kernels of one to four inputs: two buffers of their blocks, and what auto takes."""
     wide, weight = ("bfloat16[4096,8192]",), ("bfloat16[8192]",)
     rows, half = {"block_sizes": [128]}, {"block_sizes": [64]}
     norm = (*wide, *weight, *weight, "1e-5")
@@ -445,8 +450,9 @@ def third_table():
 
 def joined_table():
     """Softmax in two passes: its loops, and whole rows in their place."""
+    blocks = {"block_sizes": [512, 1024]}
     cases = [
-        Case(loop, race.SOFTMAX_LOOP, ROWS, {"block_sizes": [512, 1024], "pallas_loop_type": loop}, BOTH)
+        Case(loop, race.SOFTMAX_LOOP, ROWS, {**blocks, "pallas_loop_type": loop}, BOTH)
         for loop in ("unroll", "fori_loop", "emit_pipeline")
     ]
     ways = {"loops": {"pallas_whole_rows": "off"}, "whole rows": {"pallas_whole_rows": "on"}}

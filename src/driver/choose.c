@@ -20,6 +20,7 @@
 enum { LEVELS = 5 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
+#define BATCH_SAVES_AT_LEAST 1.05
 #define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
 /* Bytes of a block's rows from which on loops over them are joined. */
@@ -72,6 +73,12 @@ static uint32_t legal_given_loops(const Choosing *s) {
 }
 
 static uint32_t legal_joined_loops(const Choosing *s) { return s->row_bytes && !s->relaxed && searches(s); }
+
+/* The most at once that fits and pays. */
+static uint32_t legal_batch(const Choosing *s) {
+	bool done = s->best_way.at[ROW_SIZES] == SIZES_BATCH;
+	return found(s) && !done && !s->relaxed ? s->batches.count : 0;
+}
 
 static uint32_t legal_in_turn(const Choosing *s) {
 	(void)s;
@@ -159,7 +166,7 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 	if (searches(s))
 		rows_domain(s);
 	sizes_domain(s);
-	return s->defaults || s->long_rows || s->long_steps.count || s->more_rows.count ||
+	return s->defaults || s->long_rows || s->long_steps.count || s->more_rows.count || s->batches.count ||
 	       (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
 }
 
@@ -174,6 +181,16 @@ static void set_defaults(Module *m, const int64_t *sizes) {
 	m->default_level = 0;
 }
 
+/* Of a value that takes several blocks at once; NULL: it does not. */
+static const WideBlocks *wide_blocks(const Choosing *s, ChoiceValue sizes) {
+	switch (sizes) {
+	case SIZES_LONG_STEPS: return &s->long_steps;
+	case SIZES_MORE_ROWS: return &s->more_rows;
+	case SIZES_BATCH: return &s->batches;
+	default: return NULL;
+	}
+}
+
 static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 	ChoiceValue sizes = way->at[ROW_SIZES];
 	uint32_t which = way->which[ROW_SIZES];
@@ -181,8 +198,8 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 		m->config.reduction_loops = way->at[ROW_ROWS] == ROWS_DIVIDED ? s->rows_divided : s->rows_cut;
 	if (sizes == SIZES_HALVED)
 		m->default_level = which + 1;
-	if (sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS)
-		sizes_enlarge(m, sizes == SIZES_LONG_STEPS ? &s->long_steps.at[which] : &s->more_rows.at[which], sizes);
+	if (wide_blocks(s, sizes))
+		sizes_enlarge(m, &wide_blocks(s, sizes)->at[which], sizes);
 	m->whole_rows = way->at[ROW_LOOPS] == LOOPS_JOINED;
 	if (m->whole_rows)
 		sizes_of_whole_rows(m, s->row_bytes);
@@ -221,11 +238,13 @@ static bool whole_rows_pay(const Choosing *s, int64_t bytes) {
 /* How many times faster it must be than what was found. */
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
-	bool wide = sizes == SIZES_LONG_STEPS || sizes == SIZES_MORE_ROWS;
+	bool wide = wide_blocks(s, sizes);
 	if ((wide && must_enlarge(s)) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return ROWS_SAVE_AT_LEAST;
+	if (sizes == SIZES_BATCH)
+		return BATCH_SAVES_AT_LEAST;
 	bool gathers = s->way.at[ROW_POSITIONS] != s->best_way.at[ROW_POSITIONS];
 	return gathers ? GATHERS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }
@@ -364,12 +383,13 @@ static const char *block_text(const Choosing *s, const WideBlock *w) {
 static const char *detail(const Choosing *s, const ModuleWay *way, ChoiceRow row) {
 	Arena *a = s->c->arena;
 	uint32_t which = way->which[row];
+	const WideBlocks *wide = wide_blocks(s, way->at[row]);
+	if (wide)
+		return block_text(s, &wide->at[which]);
 	switch (way->at[row]) {
 	case ROWS_DIVIDED: return arena_printf(a, " (%s)", rows_text(a, &s->rows_divided));
 	case ROWS_CUT: return arena_printf(a, " (%s)", rows_text(a, &s->rows_cut));
 	case SIZES_HALVED: return arena_printf(a, " (halved %u times)", which + 1);
-	case SIZES_LONG_STEPS: return block_text(s, &s->long_steps.at[which]);
-	case SIZES_MORE_ROWS: return block_text(s, &s->more_rows.at[which]);
 	default: return "";
 	}
 }

@@ -41,7 +41,7 @@ typedef struct Choosing {
 	bool all;     /* nothing is left out */
 	/* domains */
 	ConfigList rows_divided, rows_cut; /* not set: there are none */
-	WideBlocks long_steps, more_rows;
+	WideBlocks long_steps, more_rows, batches;
 	bool defaults, long_rows, may_split, may_one_hot;
 	int64_t row_bytes; /* of rows that loops could take whole; 0: none */
 	/* what was tried */

@@ -112,9 +112,10 @@ static bool compile_spot(Climb *n, Spot *p, double most, int64_t *left) {
 /* Where the choice stands. What another compilation found out of it is compiled here. */
 static bool start(Climb *n) {
 	Choosing *s = n->s;
-	int64_t left = MOST_LOWERINGS;
+	int64_t *left = arena_alloc(s->c->arena, sizeof *left); /* of plans, which stay */
+	*left = MOST_LOWERINGS;
 	Spot p = {.way = s->best_way, .trial = s->best};
-	bool ok = p.trial.program ? measure(n, &p, p.trial.program) : compile_spot(n, &p, INFINITY, &left);
+	bool ok = p.trial.program ? measure(n, &p, p.trial.program) : compile_spot(n, &p, INFINITY, left);
 	n->at = p;
 	return ok;
 }
@@ -209,19 +210,20 @@ static void remark_near(const Climb *n, const Spot *from, bool taken) {
 }
 
 void choose_near(Choosing *s) {
-	Climb n = {.s = s, .left = int_min(s->c->left, MOST_NEAR + LEFT_FOR_LAST), .tries = MOST_TRIES};
-	int64_t had = n.left;
-	if (!start(&n))
+	Climb *n = arena_alloc(s->c->arena, sizeof *n); /* plans, which stay, count in `left` */
+	int64_t had = int_min(s->c->left, MOST_NEAR + LEFT_FOR_LAST);
+	*n = (Climb){.s = s, .left = had, .tries = MOST_TRIES};
+	if (!start(n))
 		return;
-	Spot from = n.at;
-	climb(&n);
-	s->c->left -= had - n.left;
-	bool taken = n.at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles &&
-	             n.at.seconds * CLIMB_COMPARED_AT_LEAST <= from.seconds;
-	if (n.at.trial.program != from.trial.program)
-		remark_near(&n, &from, taken);
+	Spot from = n->at;
+	climb(n);
+	s->c->left -= had - n->left;
+	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles &&
+	             n->at.seconds * CLIMB_COMPARED_AT_LEAST <= from.seconds;
+	if (n->at.trial.program != from.trial.program)
+		remark_near(n, &from, taken);
 	if (!taken)
 		return;
-	s->best = n.at.trial;
-	s->best_way = n.at.way;
+	s->best = n->at.trial;
+	s->best_way = n->at.way;
 }

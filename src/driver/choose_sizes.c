@@ -15,6 +15,7 @@
  * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
  * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
+#include "passes/rows/rows.h"
 #include "passes/simplify/simplify.h"
 #include "src/config/config.h"
 
@@ -23,6 +24,8 @@
 #define LONG_STEP 1e-6
 /* Steps that `auto` leaves the grid: its first and last copies are hidden by nothing, and the cores share it. */
 enum { LEAST_POINTS = 16 };
+/* A matmul of so few rows takes no longer than its right factor takes into the matrix unit; so many of them at once. */
+enum { FEW_ROWS = 16, MOST_BATCH = 8 };
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
@@ -65,6 +68,22 @@ static double step_bytes(Module *m, GraphId root) {
 			bytes += tile_bytes(m, tile);
 	}
 	return bytes;
+}
+
+/* The block is a batch dim of a loop's matmuls of at most so many rows. */
+static bool is_batch_of_matmul(const Module *m, BlockId b, int64_t most_rows) {
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		if (node_get(m, n)->dead || graph_get(m, node_get(m, n)->graph)->kind != GRAPH_FOR_LOOP ||
+		    op_kind(m, n) != KIND_MATMUL)
+			continue;
+		const Type *t = node_type(m, n);
+		int64_t rows;
+		for (uint32_t i = 0; i + 2 < t->count; i++)
+			if (expr_as_block(m, t->dims[i]) == b && expr_value(m, t->dims[t->count - 2], &rows) &&
+			    rows <= most_rows)
+				return true;
+	}
+	return false;
 }
 
 /* The block is the rows of the left factor of a matmul in a loop. */
@@ -114,6 +133,23 @@ static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
 	}
 }
 
+/* Heads and sequences whose few rows a loop multiplies: tiles, or single positions that may become one. The most at
+ * once first: fewer are for what does not fit so. */
+static void batches(Choosing *s, Module *m, GraphId root, Switch asked) {
+	const Graph *g = graph_get(m, root);
+	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
+	for (uint32_t i = 0; i < g->blocks.count; i++) {
+		BlockId b = g->blocks.at[i];
+		bool position = block_is_position(m, b);
+		bool may = position ? positions_may_batch(m, b, FEW_ROWS)
+		                    : m->config.block_sizes.set && is_batch_of_matmul(m, b, FEW_ROWS) &&
+		                              !block_size_matters(m, b);
+		for (int64_t size = MOST_BATCH; may && size > size_now(m, b); size /= 2)
+			if (points_with(m, root, b, size) >= least)
+				vec_push(s->c->arena, &s->batches, ((WideBlock){b, size}));
+	}
+}
+
 /* Some block twice as large leaves the grid its points: else nothing needs to be looked at. */
 static bool may_enlarge(Module *m, GraphId root, Switch asked) {
 	const Graph *g = graph_get(m, root);
@@ -135,19 +171,22 @@ void sizes_domain(Choosing *s) {
 	Switch asked = (Switch)m->config.wide_blocks.value;
 	GraphId root = module_root(m, 0);
 	bool alone = root != NONE && module_root(m, 1) == NONE;
-	if (asked == SWITCH_OFF || s->c->options->passes || !alone || !m->config.block_sizes.set || !m->target ||
-	    !may_enlarge(m, root, asked))
+	if (asked == SWITCH_OFF || s->c->options->passes || !alone || !m->target || !may_enlarge(m, root, asked))
 		return;
 	m = without_dead(s);
+	root = module_root(m, 0);
 	if (module_has_loops(m))
-		more_rows(s, m, module_root(m, 0), asked);
-	else
-		long_steps(s, m, module_root(m, 0), asked);
+		batches(s, m, root, asked);
+	if (module_has_loops(m) && m->config.block_sizes.set)
+		more_rows(s, m, root, asked);
+	else if (m->config.block_sizes.set)
+		long_steps(s, m, root, asked);
 }
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
-	const char *why = value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
-	                                            : "too few rows use what a loop copies at each grid point";
+	const char *why = value == SIZES_LONG_STEPS  ? "a grid step would copy too little to hide the latency of HBM"
+	                  : value == SIZES_MORE_ROWS ? "too few rows use what a loop copies at each grid point"
+	                                             : "one head's few rows keep no unit busy";
 	while (m->enlarged.count < m->blocks.count)
 		vec_push(m->arena, &m->enlarged, (Enlarged){0});
 	m->enlarged.at[wide->block] = (Enlarged){wide->size, why};

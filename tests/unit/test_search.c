@@ -77,15 +77,19 @@ static const struct {
 	{"testdata/coverage/graphs/attention_delta_8192.json", NULL, false},
 	{"testdata/coverage/graphs/fused_linear_jsd_8192.json", NULL, false},
 	{"testdata/coverage/graphs/swiglu_production.json", NULL, false},
+	{"testdata/coverage/graphs/paged_decode_64_32_128.json", NULL, false},
 	{"testdata/coverage/graphs/chunk_state_odd.json", NULL, false},
 };
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {
-	bool wide = false;
-	for (BlockId b = 0; b < m->enlarged.count; b++)
+	bool wide = false, heads = false;
+	for (BlockId b = 0; b < m->enlarged.count; b++) {
 		wide = wide || m->enlarged.at[b].size;
+		heads = heads || (m->enlarged.at[b].size && m->blocks.at[b].size != NONE);
+	}
 	taken[m->default_level       ? SIZES_HALVED
 	      : !wide                ? SIZES_GIVEN
+	      : heads                ? SIZES_BATCH
 	      : m->graphs.count == 1 ? SIZES_LONG_STEPS
 	                             : SIZES_MORE_ROWS] = true;
 	taken[m->config.reduction_loops.set ? ROWS_DIVIDED : ROWS_WHOLE] = true;
