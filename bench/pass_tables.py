@@ -412,7 +412,7 @@ def wide_table():
 
 
 def third_table():
-    """Kernels of one, two, three and four inputs: two buffers of their blocks, and what auto takes."""
+    """Kernels of one to four inputs: two buffers of their blocks, and what auto takes."""
     wide, weight = ("bfloat16[4096,8192]",), ("bfloat16[8192]",)
     rows, half = {"block_sizes": [128]}, {"block_sizes": [64]}
     norm = (*wide, *weight, *weight, "1e-5")
@@ -437,7 +437,13 @@ def third_table():
 def joined_table():
     """Softmax in two passes: its loops, and whole rows in their place."""
     cases = [
-        Case(loop, race.SOFTMAX_LOOP, ROWS, {"block_sizes": [512, 1024], "pallas_loop_type": loop}, BOTH)
+        Case(
+            loop,
+            race.SOFTMAX_LOOP,
+            ROWS,
+            {"block_sizes": [512, 1024], "pallas_loop_type": loop},
+            BOTH,
+        )
         for loop in ("unroll", "fori_loop", "emit_pipeline")
     ]
     ways = {"loops": {"pallas_whole_rows": "off"}, "whole rows": {"pallas_whole_rows": "on"}}
