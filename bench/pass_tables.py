@@ -338,15 +338,6 @@ def walk_table():
     return comparison("matmul", [case], switch("pallas_back_and_forth", "off", "on"))
 
 
-def kept_table():
-    """A norm's rows, computed once for all tiles of columns."""
-    config = {"block_sizes": [512] * 3, "pallas_loop_type": "emit_pipeline"}
-    args = ("bfloat16[4096,2048]",)
-    case = Case("centred rows, 4096 x 2048", "structure.py:centred_scores", args, config)
-    ways = switch("pallas_grid_invariants", "off", "auto")
-    return comparison("matmul", [case], ways, time_and_vmem)
-
-
 # ---- pre_broadcast
 
 
@@ -413,11 +404,6 @@ def wide_table():
             *("products of rows of 1024", "reductions.py:prod_rows", ("bfloat16[8192,1024]",)),
             {"block_sizes": [128]},
         ),
-        Case(
-            *("attention, one query row", "attention_more.py:decode_attention"),
-            ("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2),
-            *({"block_sizes": [1, 1024], **pipeline}, BOTH),
-        ),
     ]
     return comparison("kernel", cases, switch("pallas_wide_blocks", "off", "auto"), kilocycles)
 
@@ -450,9 +436,14 @@ def third_table():
 
 def joined_table():
     """Softmax in two passes: its loops, and whole rows in their place."""
-    blocks = {"block_sizes": [512, 1024]}
     cases = [
-        Case(loop, race.SOFTMAX_LOOP, ROWS, {**blocks, "pallas_loop_type": loop}, BOTH)
+        Case(
+            loop,
+            race.SOFTMAX_LOOP,
+            ROWS,
+            {"block_sizes": [512, 1024], "pallas_loop_type": loop},
+            BOTH,
+        )
         for loop in ("unroll", "fori_loop", "emit_pipeline")
     ]
     ways = {"loops": {"pallas_whole_rows": "off"}, "whole rows": {"pallas_whole_rows": "on"}}
@@ -544,7 +535,7 @@ def beside_table():
 
     def cells(contest):
         def of(named):
-            outcomes = race_tables.by_job(race_tables.contest_jobs(contest, "v7x"), named)
+            outcomes = race_tables.by_job(contest, "v7x", named)
             sides = (contest.ours, contest.helion)
             found = [race_tables.fastest(runs, outcomes, "v7x") for runs in sides]
             return [contest.name, *(race_tables.time_cell(side) for side in found)]
@@ -589,7 +580,6 @@ PAGES = {
     },
     "docs/passes/loop_types.md": {"straight": straight_table, "walk": walk_table},
     "docs/passes/column_strips.md": {"strips": strips_table},
-    "docs/passes/grid_invariants.md": {"kept": kept_table},
     "docs/passes/row_split.md": {"memory": rows_memory_table, "split": split_table},
     "docs/passes/scale_after_max.md": {"maximum": maximum_table},
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},

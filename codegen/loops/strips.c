@@ -102,12 +102,26 @@ static bool operand_not_spanning(Maker *w, NodeId user, NodeId operand) {
 }
 static bool reads_spanning(Maker *w, NodeId n) { return !each_operand(w, n, operand_not_spanning); }
 
+/* A sum is added to what lies there, strip by strip: nothing else touches the block, which is filled before the first
+ * visit's strips (rewrite_held.c). */
+static bool adds_up(const Maker *w, NodeId n) {
+	const Plan *plan = w->p->plan;
+	uint32_t operand = value_of(w->p, n)->access->operand, touches = 0;
+	const Held *held = plan->operands.at[operand].held;
+	for (NodeId x = graph_first(w->p->m, w->graph); x != NONE; x = node_get(w->p->m, x)->next) {
+		const Access *access = value_of(w->p, x)->access;
+		touches += access && access->operand == operand;
+	}
+	return node_get(w->p->m, n)->op == OP_ATOMIC_ADD && touches == 1 && held && held->accumulator == NONE &&
+	       held->initial == INITIAL_VALUE;
+}
+
 /* The last dim is read or written whole, as it lies; masks leave it alone. */
 static bool access_in_strips(Maker *w, NodeId n) {
 	const Access *access = value_of(w->p, n)->access;
 	const Operand *o = &w->p->plan->operands.at[access->operand];
-	bool good = access->kind == REF_OPERAND && access->rank > 1 && access->perm_rank == 0 && !o->held &&
-	            o->parts == 1 && access->dim[access->rank - 1].kind == SLICE_ALL &&
+	bool good = access->kind == REF_OPERAND && access->rank > 1 && access->perm_rank == 0 &&
+	            (!o->held || adds_up(w, n)) && o->parts == 1 && access->dim[access->rank - 1].kind == SLICE_ALL &&
 	            o->block[access->rank - 1] == w->s->size;
 	return good || refuse(w, n, "its columns are not a block of their own");
 }
@@ -172,7 +186,7 @@ static bool node_in_strips(Maker *w, NodeId n) {
 	switch (how) {
 	case LOWER_LOAD: return masks_in_strips(w, n) && access_in_strips(w, n);
 	case LOWER_STORE:
-		return node_get(w->p->m, n)->op == OP_STORE && value_of(w->p, n)->mask_count == 0
+		return (node_get(w->p->m, n)->op == OP_STORE || adds_up(w, n)) && value_of(w->p, n)->mask_count == 0
 		               ? access_in_strips(w, n)
 		               : refuse(w, n, "it combines with what was there");
 	case LOWER_INDEX: return w->s->spans[n] || refuse(w, n, "it counts another dim");

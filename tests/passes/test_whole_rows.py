@@ -88,8 +88,9 @@ def read(found):
     store = next(n for n in second["nodes"] if n.get("target") == "tile.store")
     first = next(g for g in found["graphs"] if g["kind"] == "for_loop")
     host = next(n for n in second["nodes"] if n["name"] == "out")
-    wide = {"name": "so_far", "target": "aten.sub.Tensor"}
-    wide |= {"args": [{"ref": "values"}, {"ref": "subscript"}], "meta": online(found, "exp_1")["meta"]}
+    operands = [{"ref": "values"}, {"ref": "subscript"}]
+    wide = {"name": "so_far", "target": "aten.sub.Tensor", "args": operands}
+    wide["meta"] = online(found, "exp_1")["meta"]
     so_far = {**store, "name": "store_so_far", "args": [*store["args"][:2], {"ref": "so_far"}]}
     first["nodes"][-1:-1] = [dict(host), wide, so_far]
 

@@ -50,6 +50,28 @@ def test_sums_over_rows_are_whole_in_each_strip():
     assert "sum_4 = jnp.sum(sum_4, axis=1, keepdims=True)" in text
 
 
+def test_a_block_that_all_points_add_to_is_added_to_strip_by_strip():
+    """Filled before the strips of the first visit; no run over them loads it again."""
+    text = kit.compiled("layer_norm_bwd_atomic_4096_8192", "v7x").source
+    assert "dbias_ref[:, at] = dbias_ref[:, at] + jnp.sum(grad, axis=0, keepdims=True)" in text
+    assert "dbias_ref[...] = jnp.zeros((1, 8192), jnp.float32)" in text
+    assert text.count("dweight_ref[:, at]") == 2
+    assert simulated.wrong(kit.document("layer_norm_bwd_atomic"), ON, seed=3) == []
+
+
+@pytest.mark.parametrize("change", ["twice", "maximum"])
+def test_a_block_that_is_used_otherwise_is_not(change):
+    found = kit.document("layer_norm_bwd_atomic")
+    nodes = kit.nodes(found, "root")
+    (first, second) = [n for n in nodes if n.get("target") == "tile.atomic_add"]
+    if change == "twice":
+        second["args"][:2] = first["args"][:2]
+    else:
+        first["target"] = "tile.atomic_max"
+    said = kit.emitted("none", found, target="v7x", **ON).err
+    assert "column strips: none: atomic_add: it combines with what was there" in said
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
