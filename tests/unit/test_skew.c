@@ -128,7 +128,9 @@ static void loops_that_stay_as_they_are(void **state) {
 		{"attention", "pallas_loop_type=fori_loop", "block_sizes=[1,256,512]", "it has no two full steps"},
 		{"attention", "pallas_loop_type=emit_pipeline", "block_sizes=[1,256,128]",
 	         "one step more of the pipeline takes longer than what could run beside the others"},
-		{"causal_attention", "pallas_loop_type=fori_loop", "block_sizes=[1,128,128]",
+		{"causal_attention", "pallas_loop_type=fori_loop", "block_sizes=[1,128,256]",
+	         "its bounds are computed in the kernel"},
+		{"causal_attention", "pallas_loop_type=emit_pipeline", "block_sizes=[1,128,128]",
 	         "its bounds are computed in the kernel"},
 		{"matmul_1024", "pallas_loop_type=fori_loop", "block_sizes=[256,256,128]",
 	         "no matmul of the next step can run beside a step"},
@@ -139,6 +141,47 @@ static void loops_that_stay_as_they_are(void **state) {
 		Fixture f;
 		assert_string_equal(why_not(&f, rows[i].graph, SETTINGS(rows[i].setting, rows[i].blocks, ONE_STEP)),
 		                    rows[i].why);
+		fixture_free(&f);
+	}
+}
+
+static bool is_seldom(const Plan *plan, const char *name) {
+	for (NodeId n = 0; n < plan->module->nodes.count; n++)
+		if (plan->values[n].seldom && strcmp(node_get(plan->module, n)->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Causal attention of 512 rows: as many steps as reach the end of the tile of rows. */
+static void computed_steps_are_counted_over_the_grid(void **state) {
+	(void)state;
+	static const struct {
+		const char *blocks, *pairs;
+		bool paired, seldom; /* the mask is needed in at most as many steps as stand behind the loop */
+		const char *why;
+	} rows[] = {
+		{"block_sizes=[1,128,128]", "pallas_step_pairs=auto", false, true,
+	         "at some grid points their number is odd, at others even"},
+		{"block_sizes=[1,256,128]", "pallas_step_pairs=auto", true, true,
+	         "what each one hands on has its own scratch"},
+		{"block_sizes=[1,256,256]", "pallas_step_pairs=auto", false, true,
+	         "at some grid points their number is odd, at others even"},
+		{"block_sizes=[1,256,128]", "pallas_step_pairs=off", false, false, "pallas_step_pairs is off"},
+	};
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		Plan *plan = planned(
+			&f, "causal_attention",
+			SETTINGS(rows[i].blocks, rows[i].pairs, "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
+		assert_non_null(plan);
+		const Loop *loop = &plan->loops.at[0];
+		assert_true(loop->dim[0].computed && loop->skewed);
+		assert_int_equal(loop->paired, rows[i].paired);
+		assert_string_equal(loop->pair_why, rows[i].why);
+		assert_int_equal(loop->flagged, rows[i].seldom);
+		assert_int_equal(is_seldom(plan, "scores_1"), rows[i].seldom);
+		assert_string_equal(node_get(plan->module, loop->handed.at[0].node)->name,
+		                    rows[i].seldom ? "scores" : "scores_1");
 		fixture_free(&f);
 	}
 }
@@ -366,6 +409,7 @@ int main(void) {
 	                                   cmocka_unit_test(the_scratch_counts),
 	                                   cmocka_unit_test(steps_stand_in_pairs),
 	                                   cmocka_unit_test(loops_that_stay_as_they_are),
+	                                   cmocka_unit_test(computed_steps_are_counted_over_the_grid),
 	                                   cmocka_unit_test(a_pipeline_of_all_steps_is_a_resident_block),
 	                                   cmocka_unit_test(a_group_size_is_one_or_all),
 	                                   cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),

@@ -1,0 +1,58 @@
+"""Loops of computed bounds whose steps are counted over the grid: skewed, masked at their end."""
+
+import re
+
+import kit
+import pytest
+import simulated
+
+
+def loop(graph, blocks, chip="v7x", **config):
+    """The loop of the Plan."""
+    config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"} | config
+    (found,) = kit.plan(graph, chip, **config)["loops"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("graph", "blocks", "paired", "handed"),
+    [
+        ("causal_attention", [1, 128, 128], False, ["amax", "scores"]),
+        ("causal_attention", [1, 256, 128], True, ["amax", "scores"]),
+        # Of a window the first steps need masks, too.
+        ("sliding_attention", [128, 1, 128], False, ["amax", "scores_1"]),
+    ],
+)
+def test_what_runs_ahead(graph, blocks, paired, handed):
+    found = loop(graph, blocks)
+    assert found["skewed"]
+    assert found["paired"] == paired
+    assert [h["node"] for h in found["handed"]] == handed
+
+
+@pytest.mark.parametrize(("blocks", "masked"), [([1, 128, 128], 1), ([1, 256, 128], 2)])
+def test_masks_are_made_behind_the_loop_alone(blocks, masked):
+    """One step stands there, or two."""
+    config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"}
+    text = kit.compiled("causal_attention", "v7x", **config).source
+    assert text.count("masked=True") == masked
+    assert len(re.findall(r"if masked\s+else", text)) == 2
+
+
+@pytest.mark.parametrize(
+    ("graph", "blocks"),
+    [
+        ("causal_attention", [1, 256, 128]),
+        ("causal_attention", [1, 128, 128]),
+        ("causal_attention", [2, 256, 128]),
+        ("alibi_attention", [2, 128, 128]),
+        ("sliding_attention", [128, 2, 128]),
+        ("causal_attention_dq", [1, 128, 128]),
+        ("causal_attention_dkdv", [1, 128, 128]),
+    ],
+)
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_numbers(graph, blocks, chip):
+    config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"}
+    assert loop(graph, blocks, chip)["skewed"]
+    assert simulated.wrong(kit.document(graph), config, chip) == []
