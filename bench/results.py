@@ -151,6 +151,8 @@ def page(contests, choices, outcomes, needs):
         return section(title, text, table, outcomes) if table.rows else ""
 
     yield of("The floor", FLOOR_TEXT, race_tables.floor_table(contests, needs))
+    slower = race_tables.behind(contests, outcomes)
+    yield "\n".join([BEHIND_TEXT, "", *(slower or ["None."])]) + "\n"
     yield of("Ours and the others", RACE_TEXT, race_tables.race_table(contests))
     yield of("More around a matmul", AROUND_TEXT, race_tables.around_table(contests))
     yield of("Masks", MASKED_TEXT, race_tables.masked_table(contests, needs))
@@ -202,6 +204,9 @@ is masked costs nothing, and no more is computed than such sub-blocks. Ids of se
 no run here knows: they are all alike."""
 COMPILE_TEXT = """Seconds of a CPU that libtpu takes for the fastest of each side, its dumps
 included, and bundles of its kernels' schedules."""
+BEHIND_TEXT = """## Where a peer is faster
+
+Our time over that of the fastest peer, and both:"""
 OLD_TEXT = """## Times of an earlier compiler
 
 Rows with a time of ours, not always its fastest, of a kernel that is printed otherwise now, or
