@@ -113,6 +113,8 @@ def label(run, outcome=None):
     if run.side == "hand":
         name = run.kernel.partition(".")[2]
         return " ".join([name, "/".join(map(str, config.values()))]).strip()
+    if not config:
+        return "nothing given"
     blocks = config.pop("block_sizes", [])
     loop = config.pop("pallas_loop_type", "")
     if outcome is not None:
