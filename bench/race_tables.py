@@ -113,6 +113,8 @@ def label(run, outcome=None):
     if run.side == "hand":
         name = run.kernel.partition(".")[2]
         return " ".join([name, "/".join(map(str, config.values()))]).strip()
+    if not config:
+        return "nothing given"
     blocks = config.pop("block_sizes", [])
     loop = config.pop("pallas_loop_type", "")
     if outcome is not None:
@@ -263,6 +265,19 @@ def race_table(contests):
     return table_of(contests, heads, cells)
 
 
+def behind(contests, outcomes):
+    """A line for each row in which a peer is faster, the farthest behind first."""
+    found = []
+    for contest, chip in race_rows(contests):
+        sides = sides_of(contest, chip, outcomes)
+        peer, ours = best_peer(sides), sides["ours"]
+        if peer and ours.ms and ours.ms > peer[1].ms:
+            name, fast = peer
+            text = f"{time_cell(ours)} ms ({ours.name}), {name} {rival_cell(fast)}"
+            found.append((ours.ms / fast.ms, f"{contest.name}, {chip}: {text}"))
+    return [f"- {ratio:.2f}: {text}" for ratio, text in sorted(found, reverse=True)]
+
+
 # Who has kernels of a matmul with more around it.
 AROUND = ("ours", "Helion", "XLA")
 
@@ -334,7 +349,7 @@ def compile_table(contests):
     def cells(_contest, _chip, sides):
         return [compile_cell(sides[side]) for side in SIDES]
 
-    return table_of([c for c in contests if c.ours], SIDES, cells)
+    return table_of([c for c in contests if not c.serving], SIDES, cells)
 
 
 def slow_compiles(contests, outcomes):

@@ -106,7 +106,7 @@ def known_outcomes(jobs, sides, workers):
     outcomes = {job: found.outcome for job, found in kept.items()}
     for job, found in kernels.measured(wanted, workers, compiles=True):
         outcomes[job] = found
-        race_kept.store(job, found, keys[job])
+        race_kept.store(job, found, "" if found.kind in ("crash", "timeout") else keys[job])
     for job in dict.fromkeys(jobs):
         if job not in outcomes and (found := measure.measure(job, remembered=True)):
             outcomes[job] = found
@@ -114,18 +114,17 @@ def known_outcomes(jobs, sides, workers):
     return outcomes
 
 
-def outdated(contests):
+def outdated(contests, choices):
     """Names of rows of which a kept time of ours is of a kernel that is printed otherwise now."""
+    jobs = {c.name: [run.job(chip) for run in c.ours for chip in race.CHIPS] for c in contests}
+    if choices:
+        jobs["what each choice gains"] = [job for row in choices.rows for job in row.jobs.values()]
     kept = race_kept.outcomes()
-    return [
-        contest.name
-        for contest in contests
-        if any(
-            (found := kept.get(run.job(chip))) and found.key != measure.job_key(run.job(chip))
-            for run in contest.ours
-            for chip in race.CHIPS
-        )
-    ]
+
+    def is_old(job):
+        return job in kept and kept[job].key != measure.job_key(job)
+
+    return [name for name, found in jobs.items() if any(map(is_old, found))]
 
 
 def known_needs(contests, ask):
@@ -151,6 +150,8 @@ def page(contests, choices, outcomes, needs):
         return section(title, text, table, outcomes) if table.rows else ""
 
     yield of("The floor", FLOOR_TEXT, race_tables.floor_table(contests, needs))
+    slower = race_tables.behind(contests, outcomes)
+    yield "\n".join([BEHIND_TEXT, "", *(slower or ["None."])]) + "\n"
     yield of("Ours and the others", RACE_TEXT, race_tables.race_table(contests))
     yield of("More around a matmul", AROUND_TEXT, race_tables.around_table(contests))
     yield of("Masks", MASKED_TEXT, race_tables.masked_table(contests, needs))
@@ -161,7 +162,7 @@ def page(contests, choices, outcomes, needs):
     if choices:
         yield of("What each choice gains", choice_text(), choices)
     asked = set(in_rounds(contests))
-    old = outdated(contests)
+    old = outdated(contests, choices)
     yield OLD_TEXT + "\n\n" + (f"{'; '.join(old)}." if old else "None.") + "\n"
     lines = list(race_tables.doubts({job: o for job, o in outcomes.items() if job in asked}))
     yield "\n".join(["## Runs with a `~`", "", *(lines or ["None."])]) + "\n"
@@ -202,6 +203,9 @@ is masked costs nothing, and no more is computed than such sub-blocks. Ids of se
 no run here knows: they are all alike."""
 COMPILE_TEXT = """Seconds of a CPU that libtpu takes for the fastest of each side, its dumps
 included, and bundles of its kernels' schedules."""
+BEHIND_TEXT = """## Where a peer is faster
+
+Our time over that of the fastest peer, and both:"""
 OLD_TEXT = """## Times of an earlier compiler
 
 Rows with a time of ours, not always its fastest, of a kernel that is printed otherwise now, or

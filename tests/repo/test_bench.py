@@ -173,6 +173,10 @@ def test_the_fastest_of_each_side_races(monkeypatch):
     assert cells[5].startswith("76.8 (fori_loop [1, 512, 1024]")
     assert cells[6] == "12.8 (splash_attention 2048/2048/512)"
     assert cells[-1] == "**2.00** jax"
+    (line,) = race_tables.behind([contest], outcomes)
+    assert line.startswith(
+        f"- 2.00: {contest.name}, v7x: 25.6 ms (fori_loop [1, 512, 1024]), jax 12"
+    )
     (row, _) = race_tables.floor_table([contest], {contest.name: NEEDS}).rows
     cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
     least = race_floor.cycles("v7x", NEEDS) / 1.155e15 * 524288 * 1e3
