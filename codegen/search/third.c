@@ -11,7 +11,7 @@
 #include "search.h"
 #include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
-#include "codegen/place/access.h"
+#include "codegen/place/place.h"
 #include "codegen/vmem/vmem.h"
 #include "src/config/config.h"
 
