@@ -213,9 +213,10 @@ static bool must_join(const Choosing *s) { return (Switch)config_of(s)->whole_ro
 
 /* `auto` leaves small tiles as they are. */
 static bool whole_rows_pay(const Choosing *s, int64_t bytes) {
-	GraphId root = module_root(s->start, 0);
-	int64_t rows = root == NONE ? 0 : s->start->block_size.at[graph_get(s->start, root)->blocks.at[0]];
-	return bytes && (must_join(s) || bytes * rows >= WHOLE_ROWS_LEAST);
+	if (!bytes || must_join(s))
+		return bytes != 0;
+	BlockId rows = graph_get(s->start, module_root(s->start, 0))->blocks.at[0];
+	return bytes * s->start->block_size.at[rows] >= WHOLE_ROWS_LEAST;
 }
 
 /* How many times faster it must be than what was found. */

@@ -78,6 +78,7 @@ static const struct {
 	{"testdata/coverage/graphs/fused_linear_jsd_8192.json", NULL, false},
 	{"testdata/coverage/graphs/swiglu_production.json", NULL, false},
 	{"testdata/coverage/graphs/chunk_state_odd.json", NULL, false},
+	{"testdata/coverage/graphs/softmax_two_pass_4096_32768.json", NULL, false},
 };
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {
@@ -91,6 +92,7 @@ static void marks(const Module *m, bool taken[VALUE_COUNT]) {
 	taken[m->config.reduction_loops.set ? ROWS_DIVIDED : ROWS_WHOLE] = true;
 	taken[m->one_hot ? POSITIONS_AT_ONCE : POSITIONS_IN_TURN] = true;
 	taken[m->split_rows ? BODY_SPLIT : BODY_AT_ONCE] = true;
+	taken[m->whole_rows ? LOOPS_JOINED : LOOPS_GIVEN] = true;
 }
 
 static void the_same_wins_with_nothing_left_out(void **state) {
