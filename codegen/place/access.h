@@ -146,8 +146,6 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
 
 /* buffers.c */
-/* Of an input's windows, as the configuration says: pallas_load_buffer_count, 2 where it says nothing. */
-int input_buffers(Planner *p, TensorId base);
 /* jax's grid pipeline keeps 1 or 2 windows of an input, and third.c may make a pipeline of 3 of it: sets o->buffers, or false after a diagnostic. A tensor that a
  * loop copies as well keeps its count there. */
 bool grid_buffers(Planner *p, Operand *o, bool also_copied);

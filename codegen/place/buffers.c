@@ -1,6 +1,7 @@
 /* buffers.c - how many buffers a window has: two, so that one is copied while the other is used, or what the
  * configuration asks for. fit.c gives up second ones where VMEM is short. */
 #include "access.h"
+#include "place.h"
 
 int input_buffers(Planner *p, TensorId base) {
 	const ConfigList *given = &p->m->config.load_buffer_count;

@@ -23,4 +23,7 @@ typedef struct BlocksOutside {
 } BlocksOutside;
 BlocksOutside operand_outside(Planner *p, const Operand *o, uint32_t d);
 
+/* buffers.c: of an input's windows, as the configuration says: pallas_load_buffer_count, 2 where it says nothing. */
+int input_buffers(Planner *p, TensorId base);
+
 #endif

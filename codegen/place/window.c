@@ -1,6 +1,7 @@
 /* window.c - what one step of an inner loop sees of an operand: a window that the loop copies from HBM, or a slice of a
  * resident block. */
 #include "access.h"
+#include "place.h"
 
 /* ---- windows of loops ------------------------------------------------------------------------------------------- */
 

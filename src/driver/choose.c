@@ -231,9 +231,9 @@ static bool must_join(const Choosing *s) { return (Switch)config_of(s)->whole_ro
 /* `auto` leaves small tiles as they are. */
 static bool whole_rows_pay(const Choosing *s, int64_t bytes) {
 	if (!bytes || must_join(s))
-		return bytes;
-	const Graph *root = graph_get(s->start, module_root(s->start, 0));
-	return bytes * s->start->block_size.at[root->blocks.at[0]] >= WHOLE_ROWS_LEAST;
+		return bytes != 0;
+	BlockId rows = graph_get(s->start, module_root(s->start, 0))->blocks.at[0];
+	return bytes * s->start->block_size.at[rows] >= WHOLE_ROWS_LEAST;
 }
 
 /* How many times faster it must be than what was found. */

@@ -198,10 +198,10 @@ enum { MOST_TILE_BYTES = 4 << 20, LEAST_ROWS = 16 };
 
 void sizes_of_whole_rows(Module *m, int64_t row_bytes) {
 	BlockId b = graph_get(m, module_root(m, 0))->blocks.at[0];
-	int64_t size = size_now(m, b);
+	int64_t size = size_now(m, b), most = int_min(MOST_TILE_BYTES, m->target->vmem_bytes / TILES_HELD);
 	if (block_size_matters(m, b))
 		return;
-	while (size * row_bytes > MOST_TILE_BYTES && size % 2 == 0 && size / 2 >= LEAST_ROWS)
+	while (size * row_bytes > most && size % 2 == 0 && size / 2 >= LEAST_ROWS)
 		size /= 2;
 	if (size == size_now(m, b))
 		return;

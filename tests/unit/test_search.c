@@ -80,6 +80,7 @@ static const struct {
 	{"testdata/coverage/graphs/paged_decode_64_32_128.json", NULL, false},
 	{"testdata/coverage/graphs/softmax_two_pass_4096_32768.json", NULL, false},
 	{"testdata/coverage/graphs/chunk_state_odd.json", NULL, false},
+	{"testdata/coverage/graphs/softmax_two_pass_4096_32768.json", NULL, false},
 };
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {
