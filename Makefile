@@ -306,6 +306,11 @@ bench-serving: build need-bench
 bench-passes: build need-export
 	PYTHONPATH=python $(EXPORT_PYTHON) bench/passes.py $(if $(PAGE),--page $(PAGE))
 
+# Masked attention beside full attention: cycles for each block of 256 x 256 scores that counts. ARGS="--row causal --chip v6e --hand".
+.PHONY: bench-masked
+bench-masked: build need-bench
+	PYTHONPATH=python JAX_PLATFORMS=cpu $(EXPORT_PYTHON) bench/masked.py $(ARGS)
+
 # The instrument beside libtpu's own simulator, with docs/profile.md (slow, cached).
 .PHONY: bench-profile
 bench-profile: build need-venv
@@ -469,6 +474,7 @@ help:
 	@echo 'make bench-kernels VMEM and estimated times beside Helion, with docs/kernels.md; SECTION=NAME prints one'
 	@echo 'make bench-census  which kernels of Helion'"'"'s own tests are accepted; HELION=FOLDER, TESTS="FILE ..."'
 	@echo 'make bench-passes  estimated times in the pages of docs/passes and in the README; PAGE=TEXT only some'
+	@echo 'make bench-masked  masked attention beside full attention, by block of scores that counts; ARGS="--row causal --hand"'
 	@echo 'make bench-profile estimated cycles beside libtpu'"'"'s own simulator, with docs/profile.md (slow, cached)'
 	@echo 'make bench-serving serving kernels beside public ones, with docs/serving.md; ROW=TEXT only some'
 	@echo 'make tpu-rows      the rows of the race for python -m pallasc on-tpu; needs .venv-export'

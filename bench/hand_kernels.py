@@ -83,6 +83,42 @@ def tokamax_splash(inputs, config):
     return jax.vmap(kernels.make_splash_mha_single_device(mask, config=sizes))
 
 
+def splash_masked(inputs, config):
+    """jax's splash attention under a mask, "causal" or "window" (1024 columns up to the row's)."""
+    import jax
+    from jax.experimental.pallas.ops.tpu.splash_attention import (
+        splash_attention_kernel as kernels,
+    )
+    from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
+
+    sizes = {key: value for key, value in config.items() if key != "mask"}
+    (_, heads, rows, _), _ = inputs[0]
+    shape = (rows, inputs[1][0][2])
+    one = masks.CausalMask(shape)
+    if config["mask"] == "window":
+        one = masks.LocalMask(shape, (1023, 0), 0)
+    mask = masks.MultiHeadMask([one] * heads)
+    sizes = kernels.BlockSizes(**sizes)
+    return jax.vmap(kernels.make_splash_mha_single_device(mask=mask, block_sizes=sizes))
+
+
+def tokamax_splash_masked(inputs, config):
+    """tokamax's splash attention under such a mask."""
+    import jax
+    from tokamax._src.ops.experimental.tpu.splash_attention import (
+        splash_attention_kernel as kernels,
+    )
+    from tokamax._src.ops.experimental.tpu.splash_attention import splash_attention_mask as masks
+
+    sizes = {key: value for key, value in config.items() if key != "mask"}
+    shape = (inputs[0][0][2], inputs[1][0][2])
+    mask = masks.CausalMask(shape)
+    if config["mask"] == "window":
+        mask = masks.LocalMask(shape, (1023, 0), 0)
+    sizes = kernels.SplashConfig(use_experimental_scheduler=True, **sizes)
+    return jax.vmap(kernels.make_splash_mha_single_device(mask, config=sizes))
+
+
 # ---- its backward: besides dout like Q, and lse and delta [heads, rows]
 
 
@@ -205,6 +241,8 @@ KERNELS = {
     "jax.flash_backward": flash_backward,
     "jax.splash_attention": splash,
     "tokamax.splash_attention": tokamax_splash,
+    "jax.splash_masked": splash_masked,
+    "tokamax.splash_masked": tokamax_splash_masked,
     "jax.matmul": matmul,
     "xla.matmul": xla_matmul,
     "xla.split_k": xla_split_k,
