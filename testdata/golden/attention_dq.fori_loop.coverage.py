@@ -23,32 +23,26 @@ KERNEL_INFO = {
         {"name": "dq", "dtype": "bfloat16", "shape": [1, 2, 256, 128]},
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
-    "vmem_bytes": 979826,
-    "vmem": {"windows": 204800, "inner": 131072, "scratch": 0, "intermediates": 643954},
+    "vmem_bytes": 961568,
+    "vmem": {"windows": 198656, "inner": 131072, "scratch": 0, "intermediates": 631840},
     "flops": 100663296,
     "hbm_bytes": 921600,
     "estimate": {
-        "cycles": 9025,
-        "seconds": 5.142e-06,
+        "cycles": 9022,
+        "seconds": 5.141e-06,
         "mxu": 768,
         "vector": 248,
         "xlu": 233,
         "eup": 128,
-        "load": 96,
+        "load": 91,
         "store": 16,
-        "hbm": 988,
+        "hbm": 986,
         "waits": 4041,
-        "start": 1310,
+        "start": 1306,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
 }
-
-
-def _part(index, count, take):
-    """take(index) with a static index, one of count."""
-    branches = [functools.partial(take, part) for part in range(count)]
-    return jax.lax.switch(index, branches)
 
 
 def _attention_dq_kernel(
@@ -65,7 +59,6 @@ def _attention_dq_kernel(
     v_in_sem,
 ):
     tile_b = pl.program_id(0)
-    tile_m = pl.program_id(1)
 
     # for tile_n in hl.tile(0, end):
     def step_ahead(k_in_win, v_in_win):
@@ -74,18 +67,10 @@ def _attention_dq_kernel(
         # do = do_view[tile_b, tile_m, :]
         do = dout_ref[...]
         # lse_m = lse[tile_b, tile_m]
-        lse_m = _part(
-            jax.lax.rem(tile_b, 2),
-            2,
-            lambda part: lse_ref[pl.ds(part, 1), pl.ds(tile_m * 128, 128)],
-        )
+        lse_m = lse_ref[:, 0, :]
         # delta_m = delta[tile_b, tile_m]
         lse_m_lanes = lse_m.reshape((1, 1, 128))
-        delta_m = _part(
-            jax.lax.rem(tile_b, 2),
-            2,
-            lambda part: delta_ref[pl.ds(part, 1), pl.ds(tile_m * 128, 128)],
-        )
+        delta_m = delta_ref[:, 0, :]
         # k = k_view[tile_b, tile_n, :]
         delta_m_lanes = delta_m.reshape((1, 1, 128))
         k = k_in_win[...]
@@ -173,8 +158,8 @@ def _attention_dq_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
         in_specs=[
             pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
             pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
-            pl.BlockSpec((2, 256), lambda tile_b, tile_m: (jax.lax.div(tile_b, 2), 0)),
-            pl.BlockSpec((2, 256), lambda tile_b, tile_m: (jax.lax.div(tile_b, 2), 0)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
+            pl.BlockSpec((1, 1, 128), lambda tile_b, tile_m: (tile_b, 0, tile_m)),
             pl.BlockSpec(memory_space=pl.ANY),
             pl.BlockSpec(memory_space=pl.ANY),
         ],
@@ -202,8 +187,8 @@ def _attention_dq_jit(q_in, k_in, v_in, dout, lse, delta, interpret):
     (dq,) = call(
         q_in.reshape((2, 256, 128)),
         dout.reshape((2, 256, 128)),
-        lse,
-        delta,
+        lse.reshape((2, 1, 256)),
+        delta.reshape((2, 1, 256)),
         k_in.reshape((2, 256, 128)),
         v_in.reshape((2, 256, 128)),
     )
