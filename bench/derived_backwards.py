@@ -42,7 +42,7 @@ def sized(name, **sizes):
     return json.loads(text.replace("@", ""))
 
 
-def attention(kind="", heads=16, rows=8192):
+def attention(kind="", heads=16, rows=8192, kernels=("backward",)):
     """(forward, residuals, backwards) of attention, or causal attention, of 128 columns."""
     shape = {"_32": heads, "_8192": rows}
     forward = sized("attention_d128_8192", _16=heads, _8192=rows) if not kind else None
@@ -51,15 +51,15 @@ def attention(kind="", heads=16, rows=8192):
         for tensor in [*forward["tensors"], *forward["returns"]]:
             if len(tensor.get("shape", ())) == 4:
                 tensor["shape"] = [1, heads, rows, 128]
-    names = ["attention_delta_8192", f"{kind}attention_dq_8192", f"{kind}attention_dkdv_8192"]
-    return forward, ["lse"], [sized(name, **shape) for name in names]
+    names = ["attention_delta", *(f"{kind}attention_{kernel}" for kernel in kernels)]
+    return forward, ["lse"], [sized(f"{name}_8192", **shape) for name in names]
 
 
 def gqa():
     """Shared heads: the backwards are those of attention of as many heads that query."""
     forward = sized("gqa_attention_8192")
     heads = forward["tensors"][0]["shape"][1]
-    return forward, ["lse"], attention(heads=heads)[2]
+    return forward, ["lse"], attention(heads=heads, kernels=("dq", "dkdv"))[2]
 
 
 def gelu():
