@@ -21,6 +21,7 @@ bool plan_loops(Planner *p); /* loops.c */
  * be. */
 const char *loop_straight(Planner *p, const Loop *loop);
 bool plan_carries(Planner *p); /* loops.c */
+void plan_across(Planner *p);  /* across.c; after plan_skew() */
 void plan_skew(Planner *p);    /* skew.c */
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
