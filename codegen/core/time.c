@@ -142,12 +142,15 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	double copies = shown ? started : in + out + started;
 	if (in > 0 && !shown)
 		copies = larger(copies, (in + latency + step.cycles) / buffers + started);
-	double first = (in > 0 && !shown ? in + latency : 0) + (out > 0 ? latency + (shown ? 0 : out) : 0);
+	bool waits = in > 0 && !shown && !loop->across;
+	double first = (waits ? in + latency : 0) + (out > 0 ? latency + (shown ? 0 : out) : 0);
 	double wait = larger(copies - step.cycles, 0) + (shown ? in + out + latency : 0);
 	step.cycles += wait;
 	step.waits += wait;
 	step.hbm_bytes += (in + out + started) * t->bytes_per_cycle;
 	run_add(&run, &step, steps);
+	if (loop->across && loop->dim[0].computed)
+		run_add(&run, &step, 1); /* data end it: half of its last step is beyond, and half of all steps are */
 	run.cycles += first;
 	run.waits += first;
 	return run;

@@ -39,7 +39,9 @@ static int step_copies(Planner *p, const Loop *loop, double *hidden, double *sho
 }
 
 /* Seconds that one grid point waits for the windows that its loops copy: all of the first and the last ones, and what
- * each further step's compute does not hide. */
+ * each further step's compute does not hide. Where the point before copies the first ones, they are waited for by
+ * nobody; but where data end the loop, a part of its last ones is beyond the end, of all lengths half of them: of steps
+ * that are counted to the greatest end, twice as many as are mean, all of one. */
 static double loops_wait(Planner *p, double step_compute) {
 	double wait = 0, latency = copy_seconds(p->m->target);
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
@@ -48,8 +50,9 @@ static double loops_wait(Planner *p, double step_compute) {
 		int latencies = step_copies(p, loop, &hidden, &shown);
 		double rest = hidden > step_compute ? hidden - step_compute : 0;
 		if (loop->dma && steps > 0)
-			wait += loop_entries(p, l) *
-			        (steps * shown + hidden + (steps - 1) * rest + latencies * latency);
+			wait += loop_entries(p, l) * (loop->across ? steps * rest + (loop->dim[0].computed ? hidden : 0)
+			                                           : steps * shown + hidden + (steps - 1) * rest +
+			                                                     latencies * latency);
 	}
 	return wait;
 }

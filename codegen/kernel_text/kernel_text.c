@@ -375,6 +375,8 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		put_option(t, "skew", loop->skew);
 	if (loop->paired)
 		put_line(t, "pairs");
+	if (loop->across)
+		put_line(t, "across");
 	if (loop->unroll)
 		put_option(t, "unroll", loop->unroll);
 	if (loop->runs != NONE) {

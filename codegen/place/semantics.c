@@ -30,6 +30,14 @@ static void blocks_ahead(Planner *p) {
 	}
 }
 
+/* What a point copies for the next one is that core's. */
+static bool plan_copies_across(const Plan *plan) {
+	bool across = false;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		across = across || plan->loops.at[l].across;
+	return across;
+}
+
 /* Two grid points that write one window must run in order: that dim is `arbitrary`, not `parallel`. Pallas splits a
  * prefix of the dims over the cores, so those after it are not parallel either. */
 void plan_semantics(Planner *p) {
@@ -38,6 +46,10 @@ void plan_semantics(Planner *p) {
 		if (p->plan->remote) {
 			dim->parallel = false;
 			dim->why = "devices meet in it, and only one core of each";
+		}
+		if (plan_copies_across(p->plan)) {
+			dim->parallel = false;
+			dim->why = "each point starts copies for the next one";
 		}
 		if (k > 0 && !dim[-1].parallel) {
 			dim->parallel = false;

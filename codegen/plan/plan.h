@@ -330,6 +330,8 @@ typedef struct Loop {
 	bool paired;           /* two steps of a skewed fori_loop stand in one iteration */
 	bool flagged;          /* choices by position are made under a flag of the last steps: counted.c */
 	const char *pair_why;  /* why, or why not; NULL if it is not skewed */
+	bool across;           /* the last step of a grid point copies the windows of the next one's first step */
+	const char *across_why;
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
 } Loop;

@@ -64,7 +64,27 @@ IntId drive_here(Driver *d, IntId i) {
 		return d->by;
 	for (uint32_t dim = 0; dim < d->loop->rank; dim++)
 		i = int_substitute(d->k, i, d->loop->dim[dim].step, d->step[dim]);
+	for (uint32_t v = 0; v < d->moved; v++)
+		i = int_substitute(d->k, i, d->from[v], d->to[v]);
 	return i;
+}
+
+ValueId *drive_program(Driver *d) {
+	Kernel *k = d->k;
+	ValueId *program = arena_array(k->arena, k->grid.count + 1, sizeof *program);
+	for (uint32_t g = 0; g < k->grid.count; g++)
+		program[g] = NONE;
+	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->op == K_PROGRAM_ID)
+			program[kernel_stmt(k, s)->ints[0]] = kernel_stmt(k, s)->result;
+	for (uint32_t g = 0; g < k->grid.count; g++) {
+		int64_t dim = g;
+		if (program[g] != NONE)
+			continue;
+		StmtId s = kernel_insert_before(k, region_first(k, k->body), K_PROGRAM_ID, 0, NULL, 1, &dim);
+		program[g] = kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, "point");
+	}
+	return program;
 }
 
 bool drive_no_full_steps(const Driver *d) {

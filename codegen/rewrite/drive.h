@@ -30,6 +30,9 @@ struct Driver {
 	const Placing *placing;
 	StmtId told;          /* the call for which placing->before was asked; NONE */
 	IntId step[RANK_MAX]; /* each dim's step number where statements go */
+	const ValueId *from; /* values that are others where a window of another grid point is named, */
+	const IntId *to;     /* and these, */
+	uint32_t moved;      /* so many */
 	IntId named, by;      /* instead of the expression `named`, which has a variable; NONE */
 	uint32_t **uses;      /* by value, once somebody asks */
 	struct Fori *fori;    /* drive_fori.c's own */
@@ -52,6 +55,8 @@ static inline Cursor drive_into(Driver *d, RegionId r) {
 
 /* Steps. From here on the step numbers of all dims are the loop's own values. */
 void drive_set_own_steps(Driver *d);
+/* The grid's point: by dim its program id. */
+ValueId *drive_program(Driver *d);
 /* An int of the loop's region where statements go. */
 IntId drive_here(Driver *d, IntId i);
 /* Static and zero: there is nothing but the ragged step to run. */

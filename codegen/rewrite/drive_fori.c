@@ -16,6 +16,13 @@ typedef struct Fori {
 	IntId flat;       /* the number of the region's step among all; NONE: behind or before the loop */
 	IntId *written;   /* by window: the step of which the call under way writes it; NONE */
 	StmtId group;     /* the first call whose windows nothing waits for yet; NONE */
+	/* of a loop whose first windows the grid point before copies, else NONE: */
+	IntId base, after;    /* steps of all points before this one, and before the next one: one at least of each */
+	IntId first, another; /* this is the first point; there is a next one */
+	ValueId *program;     /* by grid dim: where this point is */
+	IntId *point;         /* ... and where the next one is */
+	FunctionId *next;     /* by window: makes the copy of the next point's first one */
+	BufferId counted;     /* of `base`, from point to point */
 } Fori;
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
@@ -23,6 +30,10 @@ typedef struct Fori {
 /* The buffer of a step. */
 static IntId slot_of(Driver *d, IntId step, int buffers) {
 	int64_t number;
+	if (d->fori->base != NONE)
+		step = int_is_const(d->k, step, &number) && number == 0
+		               ? d->fori->base
+		               : int_binary(d->k, INT_ADD, d->fori->base, step);
 	if (int_is_const(d->k, step, &number))
 		return int_const(d->k, number % buffers);
 	return buffers == 1 ? int_const(d->k, 0) : int_binary(d->k, INT_REM, step, int_const(d->k, buffers));
@@ -65,32 +76,54 @@ static ValueId exact_int(Kernel *k, const char *name) {
 	return v;
 }
 
-/* The function that makes the copy of one step's window, or of one piece of it. */
-static FunctionId define_copy(Driver *d, uint32_t w) {
+/* Windows are those of the next point, and of its piece. */
+static void move_to_next(Fori *f, const KWindow *win, ValueId piece) {
+	Driver *d = f->d;
+	uint32_t dims = d->k->grid.count;
+	d->from = f->program;
+	d->to = f->point;
+	d->moved = dims;
+	if (win->pieces == NONE)
+		return;
+	f->program[dims] = win->piece;
+	f->point[dims] = int_value(d->k, piece);
+	d->moved++;
+}
+
+/* The function that makes the copy of one step's window, or of one piece of it: of the step that it is given, or of the
+ * next grid point's first one. */
+static FunctionId define_copy(Driver *d, uint32_t w, bool next) {
 	Kernel *k = d->k;
 	const KWindow *win = &d->loop->windows.at[w];
-	FunctionId f = kernel_function(k, FUNCTION_PLAIN, win->copy ? win->copy : "copy");
-	ValueId step = exact_int(k, "i");
+	const char *name = win->copy ? win->copy : "copy";
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN, next ? arena_printf(k->arena, "%s_next", name) : name);
+	ValueId step = exact_int(k, "i"), piece = next && win->pieces != NONE ? exact_int(k, "piece") : win->piece;
 	KParameter parameter = {PARAMETER_VALUE, step};
-	vec_push(k->arena, &k->functions.at[f].parameters, parameter);
-	parameter.id = win->piece;
+	if (!next)
+		vec_push(k->arena, &k->functions.at[f].parameters, parameter);
+	parameter.id = piece;
 	if (win->pieces != NONE)
 		vec_push(k->arena, &k->functions.at[f].parameters, parameter);
 	Cursor outer = drive_define(d, f);
 	bool reads[RANK_MAX] = {false};
 	for (uint32_t i = 0; i < d->loop->rank; i++)
 		reads[i] = drive_window_reads(d, win, i);
-	split_step(d, int_value(k, step), reads);
+	split_step(d, next ? int_const(k, 0) : int_value(k, step), reads);
+	if (next)
+		move_to_next(d->fori, win, piece);
 	KArg hbm = drive_window(d, win, NONE);
+	d->moved = 0;
 	KDim dims[KDIM_MAX] = {{.kind = KDIM_AT, .start = int_const(k, 0)}};
 	if (win->buffers > 1) {
-		ValueId number = drive_int(d, slot_of(d, int_value(k, step), win->buffers), "slot", NONE);
+		IntId slot = next ? int_binary(k, INT_REM, d->fori->after, int_const(k, win->buffers))
+		                  : slot_of(d, int_value(k, step), win->buffers);
+		ValueId number = drive_int(d, slot, "slot", NONE);
 		k->values.at[number].exact = true;
 		dims[0].start = int_value(k, number);
 	}
 	for (uint32_t i = 0; win->pieces != NONE && i <= win->pieces; i++)
 		dims[i + 1] = (KDim){
-			.kind = i < win->pieces ? KDIM_ALL : KDIM_RANGE, .start = int_value(k, win->piece), .size = 1};
+			.kind = i < win->pieces ? KDIM_ALL : KDIM_RANGE, .start = int_value(k, piece), .size = 1};
 	KArg vmem = karg_ref(kernel_ref(k, win->scratch, win->pieces == NONE ? 1 : win->pieces + 2, dims));
 	KArg semaphore = karg_ref(kernel_ref(k, win->semaphore, 1, dims));
 	const KArg args[3] = {win->output ? vmem : hbm, win->output ? hbm : vmem, semaphore};
@@ -101,6 +134,76 @@ static FunctionId define_copy(Driver *d, uint32_t w) {
 	return f;
 }
 
+/* ---- from point to point ---------------------------------------------------------------------------------------- */
+
+static RefId count_element(Fori *f) {
+	Kernel *k = f->d->k;
+	KDim dim = {.kind = KDIM_AT, .start = int_const(k, 0), .size = 1};
+	return kernel_ref(k, f->counted, 1, &dim);
+}
+
+static void store_count(Fori *f, IntId count) {
+	Driver *d = f->d;
+	KArg arg = karg_int(count);
+	StmtId s = drive_put(d, K_SCALAR, 1, &arg);
+	KArg value = karg_value(kernel_result(d->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, NULL));
+	drive_put(d, K_STORE, 2, (const KArg[]){karg_ref(count_element(f)), value});
+}
+
+static IntId named_int(Driver *d, IntId i, const char *name) { return int_value(d->k, drive_int(d, i, name, NONE)); }
+
+/* Where the next point is, of what counts all points, the last dim fastest. */
+static void find_next_point(Fori *f) {
+	Driver *d = f->d;
+	Kernel *k = d->k;
+	IntId number = NONE;
+	f->program = drive_program(d);
+	f->point = arena_array(k->arena, k->grid.count + 1, sizeof *f->point);
+	int64_t points = 1;
+	for (uint32_t g = 0; g < k->grid.count; g++) {
+		IntId own = int_value(k, f->program[g]), steps = int_const(k, k->grid.at[g].steps);
+		points *= k->grid.at[g].steps;
+		if (k->grid.at[g].steps > 1)
+			number = number == NONE
+			                 ? own
+			                 : int_binary(k, INT_ADD, int_binary(k, INT_MUL, number, steps), own);
+	}
+	f->first = int_binary(k, INT_EQ, number, int_const(k, 0));
+	IntId left = named_int(d, int_binary(k, INT_ADD, number, int_const(k, 1)), "next_point");
+	f->another = int_binary(k, INT_LT, left, int_const(k, points));
+	for (uint32_t g = k->grid.count; g-- > 0;) {
+		IntId steps = int_const(k, k->grid.at[g].steps);
+		points /= k->grid.at[g].steps;
+		f->point[g] = k->grid.at[g].steps == 1 ? int_const(k, 0)
+		              : points == 1            ? left
+		                                       : int_binary(k, INT_REM, left, steps);
+		left = k->grid.at[g].steps == 1 || points == 1 ? left : int_binary(k, INT_DIV, left, steps);
+	}
+}
+
+/* Buffers go round from the first point on. */
+static void count_steps(Fori *f) {
+	Driver *d = f->d;
+	Kernel *k = d->k;
+	int64_t *shape = arena_array(k->arena, 1, sizeof *shape);
+	*shape = 1;
+	f->counted = kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
+	                                        .space = KSPACE_SMEM,
+	                                        .dtype = DTYPE_I32,
+	                                        .rank = 1,
+	                                        .shape = shape,
+	                                        .name = "steps_ref",
+	                                        .alias = NONE});
+	Cursor outer = drive_when(d, f->first, "start");
+	store_count(f, int_const(k, 0));
+	d->at = outer;
+	KArg ref = karg_ref(count_element(f));
+	ValueId base = kernel_result(k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, "steps_before");
+	f->base = int_value(k, base);
+	IntId steps = int_binary(k, INT_MAX, drive_total_steps(d), int_const(k, 1));
+	f->after = named_int(d, int_binary(k, INT_ADD, f->base, steps), "steps_after");
+}
+
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 static const KWindow *window(const Fori *f, uint32_t w) { return &f->d->loop->windows.at[w]; }
@@ -108,12 +211,16 @@ static uint32_t windows(const Fori *f) { return f->d->loop->windows.count; }
 static bool input_copied(const KWindow *w) { return w->dma && w->input; }
 static bool output_copied(const KWindow *w) { return w->dma && w->output; }
 
-static void put_call(Fori *f, uint16_t op, uint32_t w, uint32_t arg_count, const KArg *args) {
+static void put_call_of(Fori *f, uint16_t op, FunctionId function, uint32_t arg_count, const KArg *args) {
 	Driver *d = f->d;
 	StmtId call = drive_put(d, K_CALL, arg_count, args);
-	kernel_stmt(d->k, call)->function = f->copy[w];
+	kernel_stmt(d->k, call)->function = function;
 	KArg copy = karg_value(kernel_result(d->k, call, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(d, op, 1, &copy);
+}
+
+static void put_call(Fori *f, uint16_t op, uint32_t w, uint32_t arg_count, const KArg *args) {
+	put_call_of(f, op, f->copy[w], arg_count, args);
 }
 
 /* Straight code that stands once for each number below `count`, from `from` on: the region, which ends with a yield. */
@@ -147,6 +254,29 @@ static void put_pieces(Fori *f, uint16_t op, uint32_t w, IntId step) {
 	StmtId s = drive_put(d, K_COPY, 3, (const KArg[]){vmem, vmem, semaphore});
 	KArg copy = karg_value(kernel_result(k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(d, op, 1, &copy);
+}
+
+/* Starts the copies of the next point's first windows. */
+static void start_next(Fori *f) {
+	Driver *d = f->d;
+	for (uint32_t w = 0; w < windows(f); w++) {
+		const KWindow *win = window(f, w);
+		Cursor outer = d->at;
+		KArg piece;
+		uint32_t args = 0;
+		if (!input_copied(win))
+			continue;
+		if (win->pieces != NONE) {
+			int64_t pieces = d->k->buffers.at[win->buffer].shape[win->pieces];
+			KFor *each = put_for(d, "piece", 0, pieces, &outer);
+			piece = karg_int(int_value(d->k, each->step));
+			args = 1;
+		}
+		put_call_of(f, K_START, f->next[w], args, &piece);
+		if (args)
+			drive_put(d, K_YIELD, 0, NULL);
+		d->at = outer;
+	}
 }
 
 /* Starts the copy of window w for a step, or waits for it. */
@@ -184,7 +314,9 @@ static void start_first(Fori *f) {
 		if (known && early >= steps)
 			continue;
 		Cursor outer = d->at;
-		if (!known)
+		if (early == 0 && f->first != NONE)
+			drive_when(d, f->first, "first");
+		else if (!known)
 			drive_when(d, int_binary(d->k, INT_LT, int_const(d->k, early), drive_total_steps(d)),
 			           "prefetch");
 		for (uint32_t w = 0; w < windows(f); w++)
@@ -211,11 +343,25 @@ static void start_early(Fori *f, StmtId call, int early) {
 	d->at = outer;
 }
 
+static IntId both(Driver *d, IntId a, IntId b) { return int_binary(d->k, INT_AND, a, b); }
+
+/* In the last step. */
+static void start_across(Fori *f) {
+	Driver *d = f->d;
+	Cursor outer = d->at;
+	IntId next = int_binary(d->k, INT_ADD, f->flat, int_const(d->k, 1));
+	drive_when(d, both(d, int_binary(d->k, INT_EQ, next, drive_total_steps(d)), f->another), "across");
+	start_next(f);
+	d->at = outer;
+}
+
 /* What a call reads is there. */
 static void wait_for(Fori *f, StmtId call) {
 	IntId step;
 	for (int early = 1; early < most_buffers(f); early++)
 		start_early(f, call, early);
+	if (f->base != NONE)
+		start_across(f);
 	for (uint32_t w = 0; w < windows(f); w++) {
 		if (!input_copied(window(f, w)) || !reads(f, call, w, &step))
 			continue;
@@ -257,6 +403,26 @@ static void wait_there(Fori *f, StmtId call) {
 		if (output_copied(window(f, w)) && reads(f, call, w, &step) && int_is_const(k, step, &number) &&
 		    number >= window(f, w)->buffers)
 			put_copy(f, K_WAIT, w, int_const(k, number - window(f, w)->buffers));
+}
+
+/* A point without steps has windows on their way all the same, and starts those of the next one. */
+static void go_across(Fori *f) {
+	Driver *d = f->d;
+	Kernel *k = d->k;
+	int64_t steps;
+	IntId none = int_binary(k, INT_LT, drive_total_steps(d), int_const(k, 1));
+	Cursor outer = d->at;
+	if (!loop_static_steps(k, d->loop, &steps)) {
+		drive_when(d, both(d, none, f->another), "across");
+		start_next(f);
+		d->at = outer;
+		drive_when(d, none, "unread");
+		for (uint32_t w = 0; w < windows(f); w++)
+			if (input_copied(window(f, w)))
+				put_copy(f, K_WAIT, w, int_const(k, 0));
+		d->at = outer;
+	}
+	store_count(f, f->after);
 }
 
 /* After the loop: the last results are still on their way. */
@@ -473,12 +639,20 @@ static void put_initial(Driver *d, bool none, ValueId *results) {
 void drive_fori(Driver *d, ValueId *results) {
 	bool none = drive_no_full_steps(d);
 	uint32_t count = d->loop->windows.count + 1;
-	Fori f = {.d = d, .group = NONE, .flat = NONE};
+	Fori f = {.d = d, .group = NONE, .flat = NONE, .base = NONE, .first = NONE};
+	bool across = d->loop->across && !none;
 	d->fori = &f;
+	if (across) {
+		find_next_point(&f);
+		count_steps(&f);
+	}
 	f.copy = arena_array(d->k->arena, count, sizeof *f.copy);
 	f.written = arena_array(d->k->arena, count, sizeof *f.written);
 	for (uint32_t w = 0; w < windows(&f); w++)
-		f.copy[w] = window(&f, w)->dma && !none ? define_copy(d, w) : NONE;
+		f.copy[w] = window(&f, w)->dma && !none ? define_copy(d, w, false) : NONE;
+	f.next = arena_array(d->k->arena, count, sizeof *f.next);
+	for (uint32_t w = 0; across && w < windows(&f); w++)
+		f.next[w] = window(&f, w)->dma ? define_copy(d, w, true) : NONE;
 	FunctionId body = none ? NONE : define_body(&f);
 	drive_fill_scratch(d);
 	put_initial(d, none, results);
@@ -489,5 +663,7 @@ void drive_fori(Driver *d, ValueId *results) {
 		drive_region(d, d->loop->behind, &outside, &(Flow){results, left_in(d), drive_values(d), 0});
 	if (!none)
 		drain(&f);
+	if (across)
+		go_across(&f);
 	drive_tail(d, results);
 }

@@ -68,6 +68,7 @@ static void keep_one(Plan *plan, const Buffered *b) {
 		Window *w = &plan->loops.at[b->loop].windows.at[b->window];
 		w->bytes /= w->buffers;
 		w->buffers = 1;
+		plan->loops.at[b->loop].across = false;
 		if (w->scratch != NONE) {
 			plan->scratches.at[w->scratch].shape[0] = plan->scratches.at[w->semaphore].shape[0] = 1;
 			plan->scratches.at[w->scratch].bytes = w->bytes;

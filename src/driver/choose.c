@@ -20,7 +20,6 @@
 enum { LEVELS = 5 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
-#define BATCH_SAVES_AT_LEAST 1.05
 #define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
 /* Bytes of a block's rows from which on loops over them are joined. */
@@ -244,8 +243,6 @@ static double saves_at_least(const Choosing *s) {
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return ROWS_SAVE_AT_LEAST;
-	if (sizes == SIZES_BATCH)
-		return BATCH_SAVES_AT_LEAST;
 	bool gathers = s->way.at[ROW_POSITIONS] != s->best_way.at[ROW_POSITIONS];
 	return gathers ? GATHERS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }

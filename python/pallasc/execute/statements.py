@@ -217,6 +217,7 @@ _LOOP_WORDS = (
     "mask",
     "skew",
     "pairs",
+    "across",
     "runs",
     "unroll",
     "window",
