@@ -338,6 +338,21 @@ def walk_table():
     return comparison("matmul", [case], switch("pallas_back_and_forth", "off", "on"))
 
 
+def kept_table():
+    """Means of rows, computed once for all tiles of columns; a table, widened once."""
+    scores = {"block_sizes": [512] * 3, "pallas_loop_type": "emit_pipeline"}
+    matrix, table = ("bfloat16[4096,2048]",), ("bfloat16[8192,1024]", "int32[8192]")
+    cases = [
+        Case("centred rows @ x.T, 4096 x 2048", "structure.py:centred_scores", matrix, scores),
+        Case(
+            *("8192 rows of an embedding, 8192 x 1024", "indirect.py:embedding"),
+            *(table, {"block_sizes": [256, 1024]}, BOTH),
+        ),
+    ]
+    ways = switch("pallas_grid_invariants", "off", "auto")
+    return comparison("kernel", cases, ways, time_and_vmem)
+
+
 # ---- pre_broadcast
 
 

@@ -363,4 +363,8 @@ CHOICES = [
         *("pallas_grid_invariants", "off", "auto", "structure.py:centred_scores"),
         *(("bfloat16[4096,2048]",), (512, 512, 512), "emit_pipeline"),
     ),
+    plain_choice(
+        *("pallas_grid_invariants", "off", "auto", "indirect.py:embedding"),
+        *(("bfloat16[8192,1024]", "int32[8192]"), (256, 1024)),
+    ),
 ]

@@ -176,7 +176,7 @@ CONFIGS = {
         "qkv": {"block_sizes": {"m": 512}},
         "attention": ATTENTION,
         "project": CUBE,
-        "gated": {"block_sizes": {"m": 512, "n": 512}},
+        "gated": {"block_sizes": {"m": 512, "n": 1024}},
         "down": {"block_sizes": {"m": 2048, "n": 1024, "k": 1024}},
     },
 }

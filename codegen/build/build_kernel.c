@@ -166,8 +166,10 @@ Kernel *plan_kernel(Plan *p) {
 	build_graph(&b, p->root);
 	if (p->strips)
 		add_strips(&b);
-	if (p->keeps_invariants)
-		p->kept_bytes = kernel_keep_invariants(b.k, p->module->target);
+	if (p->keeps_invariants) {
+		p->widened_bytes = kernel_widen_tables(b.k, p->module->target);
+		p->kept_bytes = p->widened_bytes + kernel_keep_invariants(b.k, p->module->target);
+	}
 	return b.k;
 }
 

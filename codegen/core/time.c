@@ -156,11 +156,18 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	return run;
 }
 
+/* Of all grid points those for which the condition holds. */
+static double share_of_points(const Kernel *k, IntId condition) {
+	const KInt *i = &k->ints.at[condition];
+	if (i->kind == INT_AND)
+		return share_of_points(k, i->a) * share_of_points(k, i->b);
+	return i->kind == INT_FIRST ? 1.0 / (double)k->grid.at[i->number].steps : 1;
+}
+
 /* How often a region runs, of the times that it is come to. */
 static double share_of_runs(const Timing *t, const KStmt *s) {
 	const KArg *a = s->op == K_WHEN ? &t->k->args.at[s->arg_first] : NULL;
-	const KInt *i = a && a->kind == KARG_INT ? &t->k->ints.at[a->index] : NULL;
-	return i && i->kind == INT_FIRST ? 1.0 / (double)t->k->grid.at[i->number].steps : 1;
+	return a && a->kind == KARG_INT ? share_of_points(t->k, a->index) : 1;
 }
 
 static const Run *nested_run(void *data, StmtId stmt) {

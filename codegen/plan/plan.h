@@ -429,6 +429,7 @@ typedef struct Plan {
 	Doubt doubt;            /* about them */
 	bool keeps_invariants;  /* what the grid's innermost dim does not change is kept: invariants.c */
 	int64_t kept_bytes;     /* of the scratch for it; 0: nothing is kept */
+	int64_t widened_bytes;  /* of these those for tables: build_tables.c */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */

@@ -42,14 +42,15 @@ void plan_keep_invariants(Planner *p) {
 	Plan *plan = p->plan;
 	Switch asked = (Switch)p->m->config.grid_invariants.value;
 	bool may = !plan->strips && !plan->remote && cores_have_steps(plan) && (!plan->left || *plan->left > 0);
-	if (asked == SWITCH_OFF || !may || !plan->kernel || !kernel_has_invariants(plan->kernel))
+	if (asked == SWITCH_OFF || !may || !plan->kernel ||
+	    !(kernel_has_invariants(plan->kernel) || kernel_has_tables(plan->kernel)))
 		return;
 	const Plan without = *plan;
 	double before = cycles_of(plan);
 	plan->keeps_invariants = true;
 	plan->spills = -1;
 	plan_vmem(plan, p->m, true);
-	plan->spills = int_max(plan->spills, without.spills) + plan->kept_bytes / SPILLED_AGAIN;
+	plan->spills = int_max(plan->spills, without.spills) + (plan->kept_bytes - plan->widened_bytes) / SPILLED_AGAIN;
 	plan_vmem(plan, p->m, true);
 	double kept = (double)plan->kept_bytes / (1 << 20), saved = 1 - cycles_of(plan) / before;
 	bool fits = plan->vmem.total <= plan_vmem_line(plan), pays = saved >= least_saved || asked == SWITCH_ON;
@@ -61,8 +62,10 @@ void plan_keep_invariants(Planner *p) {
 }
 
 void plan_run_in_order(Plan *plan) {
-	for (uint32_t d = plan->kept_bytes ? innermost(plan) : plan->grid.count; d < plan->grid.count; d++) {
-		plan->grid.at[d].parallel = false;
-		plan->grid.at[d].why = "its first step computes what the others find";
+	for (uint32_t d = 0; plan->kept_bytes && d < plan->grid.count; d++) {
+		GridDim *dim = &plan->grid.at[d];
+		bool parallel = !plan->kernel || plan->kernel->grid.at[d].parallel;
+		dim->why = dim->parallel && !parallel ? "its first step computes what the others find" : dim->why;
+		dim->parallel = dim->parallel && parallel;
 	}
 }

@@ -144,6 +144,54 @@ def test_the_estimate():
     assert kept["cycles"] < 0.95 * again["cycles"]
 
 
+def gathered(dtype):
+    """Rows of a table [1032, 256] at 96 places, 32 in a tile, columns in two tiles."""
+    g = Graph("gathered")
+    table = g.input("table", [1032, 256], dtype)
+    ids = g.input("ids", [96], "int32")
+    out = g.output("out", [96, 256], dtype)
+    with g.grid(m=96, n=256) as (m, n):
+        out[m, n] = table[ids[m], n]
+    g.config(block_sizes={"m": 32, "n": 256})
+    return g
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int16"])
+def test_a_table_is_widened_once(dtype):
+    """Rows of 16 bits are sliced from 32; places outside are clamped as ever."""
+    config = {"block_sizes": [32, 256], "pallas_indirect_access_mode": "auto"} | ON
+    module = pallasc.compile(gathered(dtype), config, "v6e")
+    assert "def tables():" in module.source
+    assert "pltpu.roll" not in module.source
+    draw = np.random.default_rng(0)
+    table = (draw.standard_normal((1032, 256)) * 99).astype(np.dtype(dtype))
+    ids = draw.integers(-30, 1080, 96).astype(np.int32)
+    ran = simulate(module.load(), [table, ids], interpret_params())
+    assert not ran.races
+    assert not ran.complaints
+    np.testing.assert_array_equal(ran.outputs[0], table[np.clip(ids, 0, 1031)])
+    text = kit.emitted("kernel", gathered(dtype).document() | {"config": config}).out
+    (executed,) = execute.run(text, table, ids)
+    np.testing.assert_array_equal(executed, ran.outputs[0])
+
+
+@pytest.mark.parametrize(("dtype", "chip"), [("float32", "v6e"), ("bfloat16", "v5p")])
+def test_tables_that_stay_as_they_are(dtype, chip):
+    """Of 32 bits rows are sliced anyway; two cores would widen a table each."""
+    module = pallasc.compile(gathered(dtype), {"block_sizes": [32, 256]} | ON, chip)
+    assert "def tables():" not in module.source
+
+
+@pytest.mark.parametrize("chip", ["v5e", "v6e", "v7x"])
+def test_what_a_table_saves(chip):
+    """8192 rows of a table of 8192: 32 MiB more, and fewer than 3/5 of the cycles."""
+    kept, again = (
+        pallasc.compile(kit.document("embedding_8192_1024"), config, chip) for config in ({}, OFF)
+    )
+    assert scratch(kept.plan) - scratch(again.plan) == 8192 * 1024 * 4
+    assert kept.info["estimate"]["cycles"] < 0.6 * again.info["estimate"]["cycles"]
+
+
 @pytest.mark.parametrize("words", ["first(2)", "first(0 - 1)"])
 def test_no_such_dim(words):
     text = kit.emitted("kernel", kit.document("norm_matmul")).out
