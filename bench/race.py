@@ -318,5 +318,10 @@ CHOICES = [
         *("pallas_straight_loops", "off", "auto", MATMUL, matmul_args(4096)),
         *((1024, 1024, 1024), "emit_pipeline"),
     ),
+    plain_choice(
+        *("pallas_straight_loops", "off", "auto", SPLIT_K, split_k_args(512)),
+        *((512, 64, 1024), "fori_loop"),
+        split_k=8,
+    ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
 ]
