@@ -600,6 +600,7 @@ PAGES = {
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
     "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/grid_invariants.md": {"kept": kept_table},
     "docs/passes/whole_rows.md": {"joined": joined_table},
     "docs/passes/pre_broadcast.md": {"widened": widened_table},
     "docs/passes/alignment.md": {

@@ -353,6 +353,11 @@ CHOICES = [
         *("pallas_wide_blocks", "off", "auto", "attention_more.py:decode_attention"),
         *(("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2), (1, 1024), "emit_pipeline"),
     ),
+    plain_choice(
+        *("pallas_straight_loops", "off", "auto", SPLIT_K, split_k_args(512)),
+        *((512, 64, 1024), "fori_loop"),
+        split_k=8,
+    ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
     plain_choice(
         *("pallas_whole_rows", "off", "auto", SOFTMAX_LOOP, ("bfloat16[4096,10240]",)),

@@ -14,9 +14,9 @@
 
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
 enum { AUTO_STEPS = 8 };
-static bool holds_loop(const Module *m, GraphId g) {
+static bool holds(const Module *m, GraphId g, Lowering how) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
-		if (op_lowering(node_get(m, n)->op) == LOWER_LOOP)
+		if (op_lowering(node_get(m, n)->op) == how)
 			return true;
 	return false;
 }
@@ -35,19 +35,24 @@ static int64_t carried_bytes(const Planner *p, const Graph *g) {
 	return bytes;
 }
 
+/* Its steps are counted when the kernel is printed. Where they begin may be computed: at a tile of the grid, whose block
+ * is resident, so that each stands at a number in it. */
 static bool can_be_straight(const Planner *p, const Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
-	bool is_static = loop->rank == 1 && !loop->dim[0].computed && affine_is_int(&loop->dim[0].begin);
-	LoopType asked = way_type(p);
-	return is_static && asked != LOOP_UNROLL && (!fact || fact->legal & 1u << LOOP_UNROLL);
+	const LoopDim *dim = &loop->dim[0];
+	bool counted = loop->rank == 1 && !dim->computed, traced = counted && !affine_is_int(&dim->begin);
+	bool legal = traced ? dim->tail == 0 : !fact || fact->legal & 1u << LOOP_UNROLL;
+	return counted && legal && way_type(p) != LOOP_UNROLL;
 }
 
 /* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands
- * nothing on, but a loop of it copies its windows while nothing computes. */
+ * nothing on, but a loop of it copies its windows while nothing computes. From a tile's begin on, only what has a matmul:
+ * others gain nothing but VMEM that they hold. */
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy = (Switch)p->m->config.fori_dma.value == SWITCH_ON && way_type(p) == LOOP_FORI;
-	return !must_copy && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
-	       !holds_loop(p->m, loop->graph) &&
+	bool streams = affine_is_int(&loop->dim[0].begin) || holds(p->m, loop->graph, LOWER_MATMUL);
+	return !must_copy && streams && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
+	       !holds(p->m, loop->graph, LOWER_LOOP) &&
 	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target));
 }
 

@@ -53,6 +53,34 @@ def test_a_single_step(asked):
     assert loop(pallas_loop_type=asked, **blocks) == ("unroll", why, 0)
 
 
+@pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_steps_from_the_begin_of_a_tile(asked, chip):
+    """Each part of split-K is a tile of 4096: four steps, at 0 to 3072 of its resident block."""
+    config = {"block_sizes": [512, 64, 1024], "split_k": 8, "pallas_loop_type": asked}
+    why = "pallas_straight_loops auto: 4 steps on resident blocks"
+    assert loop("matmul_split_k_512", chip, **config) == ("unroll", why, 0)
+    source = kit.compiled("matmul_split_k_512", chip, **config).source
+    assert "for j in range(4):" in source
+    assert "x_ref.at[:, pl.ds(j * 1024, 1024)]" in source
+
+
+@pytest.mark.parametrize(
+    ("graph", "asked", "config"),
+    [
+        # 32 steps
+        ("matmul_split_k_512", "fori_loop", {"block_sizes": [512, 64, 1024], "split_k": 1}),
+        # the last of two steps is ragged, in some parts
+        ("matmul_split_k_odd", "fori_loop", {"block_sizes": [72, 96, 128], "split_k": 4}),
+        # no matmul: sums of rows, from the begin of a tile on
+        ("layer_norm_bwd_two_level_4096_8192", "emit_pipeline", {"block_sizes": [64, 8]}),
+    ],
+)
+def test_other_steps_from_a_begin_stay_a_loop(graph, asked, config):
+    """Where `auto` would gain nothing, or steps may be ragged."""
+    assert loop(graph, "v6e", pallas_loop_type=asked, **config)[0] == asked
+
+
 def test_windows_that_must_be_copied_are():
     """pallas_fori_dma on is obeyed."""
     found = loop(pallas_loop_type="fori_loop", pallas_fori_dma="on", **BLOCKS)
