@@ -154,10 +154,10 @@ def test_the_fastest_of_each_side_races():
     outcomes[contest.hand[1].job("v7x")] = timed(0.1)
     (row, _) = race_tables.race_table([contest]).rows
     cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
-    assert cells[3:5] == ["25.6", "15.00"]  # two heads stand for 256
-    assert cells[5:7] == ["12.8", "2.00"]  # 0.1 ms of matmuls on two heads
+    assert cells[3:5] == ["6.400", "15.00"]  # eight heads stand for 256
+    assert cells[5:7] == ["3.200", "2.00"]  # 0.1 ms of matmuls
     assert cells[7].startswith("76.8 (fori_loop [1, 512, 1024]")
-    assert cells[8].startswith("12.8 (jax.splash_attention 2048/2048/512")
+    assert cells[8].startswith("3.200 (jax.splash_attention 2048/2048/512")
     assert cells[9] == "**2.00** hand-written, XLA"
 
 
