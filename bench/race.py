@@ -101,18 +101,18 @@ def config_text(blocks=None, loop=None, **keys):
     return json.dumps(config | keys)
 
 
-# ---- attention: two heads, or one where Helion would raise block_b to two
+# ---- attention: eight heads, so that the first load of K and V whole weighs as with all
 
 
 def attention_run(side, width, blocks, loop, heads=2, **keys):
-    """Attention with S=8192 on one or two heads, as if on all."""
+    """Attention with S=8192 on a few heads, as if on all."""
     args = attention_args(heads, 8192, width)
     return Run(side, ATTENTION, args, config_text(blocks, loop, **keys), HEADS // heads)
 
 
 def attention_ours(width, blocks, loop):
-    """Ours: unrolled on eight heads, so that the first load of K and V whole weighs as with all."""
-    return attention_run("ours", width, blocks, loop, 8 if loop == "unroll" else 2)
+    """Ours."""
+    return attention_run("ours", width, blocks, loop, 8)
 
 
 def attention_helion(width, blocks, loop):
@@ -140,9 +140,9 @@ def attention_hand(width):
     kernels.append(("jax.flash_attention", FLASH_NAMES, FLASH_SIZES))
     if has_tokamax():
         kernels.append(("tokamax.splash_attention", SPLASH_NAMES, TOKAMAX_SIZES))
-    args = attention_args(2, 8192, width)
+    args = attention_args(8, 8192, width)
     return [
-        Run("hand", kernel, args, json.dumps(dict(zip(names, sizes, strict=True))), HEADS // 2)
+        Run("hand", kernel, args, json.dumps(dict(zip(names, sizes, strict=True))), HEADS // 8)
         for kernel, names, table in kernels
         for sizes in table
     ]
@@ -184,21 +184,20 @@ def best_contest(width):
     )
 
 
-LONG, LONG_ROWS = 131072, 1024
+LONG, LONG_ROWS, LONG_ROWS_HELION = 131072, 32768, 1024
 
 
 def long_contest(loop):
     """One head of 131072 rows of K and V; a part of the rows of Q, as if all of them."""
-    args = (f"bfloat16[1,1,{LONG_ROWS},128]", *(f"bfloat16[1,1,{LONG},128]",) * 2)
-
     buffers = {"pallas_load_buffer_count": [2, 2, 2]} if loop == "fori_loop" else {}
 
-    def run(side, **keys):
-        text = config_text((1, 512, 1024), loop, **keys)
-        return Run(side, ATTENTION, args, text, LONG // LONG_ROWS)
+    def run(side, rows, **keys):
+        args = (f"bfloat16[1,1,{rows},128]", *(f"bfloat16[1,1,{LONG},128]",) * 2)
+        return Run(side, ATTENTION, args, config_text((1, 512, 1024), loop, **keys), LONG // rows)
 
     name = f"attention B=1 H=1 S=131072 D=128, {loop} [1, 512, 1024]"
-    return Contest(name, [run("ours")], [run("helion", **buffers)], [])
+    helion = run("helion", LONG_ROWS_HELION, **buffers)
+    return Contest(name, [run("ours", LONG_ROWS)], [helion], [])
 
 
 # Head width, block sizes, loop type.
@@ -306,10 +305,10 @@ class Choice:
     run: Run
 
 
-def attention_choice(key, off, on, width, blocks, loop):
-    """A choice on attention with two heads."""
+def attention_choice(key, off, on, width, blocks, loop, heads=2):
+    """A choice on attention with two heads, or so many that the grid has points to spare."""
     what = f"attention D={width}, {loop} {list(blocks)}"
-    return Choice(key, off, on, what, attention_run("ours", width, blocks, loop))
+    return Choice(key, off, on, what, attention_run("ours", width, blocks, loop, heads))
 
 
 def plain_choice(key, off, on, kernel, args, blocks, loop=None, **tunables):
@@ -343,6 +342,10 @@ CHOICES = [
     attention_choice("pallas_emit_pipeline_group_size", 1, 1024, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),
+    *(
+        attention_choice("pallas_wide_blocks", "off", "auto", width, SMALL, "fori_loop", 8)
+        for width in (256, 128, 64)
+    ),
     attention_choice("pallas_step_pairs", "off", "auto", 256, SMALL, "fori_loop"),
     attention_choice("pallas_step_pairs", "off", "auto", 128, SMALL, "emit_pipeline"),
     plain_choice(

@@ -43,14 +43,14 @@ times.
 - Time is that of the whole jitted module: views, relayout copies and what XLA does after the kernel
   included.
 - Attention is bfloat16, S=8192, with lse for ours and Helion's, without for the others. It is
-  measured on two heads and multiplied by 128, to stand for B=8 H=32. Helion raises block_b to 8,
-  or to the number of heads if that is less: it is measured on as many heads as block_b has, so that
-  it keeps to the configuration. Ours, unrolled, is measured on eight: the first load of K and V,
-  which nothing hides, would count too much on two. With all 256 heads Helion's [2, 512, 2048] takes
-  block_b 8, which does not fit ([kernels.md](kernels.md)).
+  measured on eight heads and multiplied by 32, to stand for B=8 H=32: the first load of K and V,
+  which nothing hides, would count too much on fewer. Helion raises block_b to 8, or to the number
+  of heads if that is less: it is measured on as many heads as block_b has, so that it keeps to the
+  configuration. With all 256 heads its [2, 512, 2048] takes block_b 8, which does not fit
+  ([kernels.md](kernels.md)).
   "Best of any configuration" has its raised block_b too.
 - fori_loop of Helion's has two buffers for each input as ours; its default of one is slower.
-- The row of S=131072 has K and V whole and {rows} rows of Q, times {times}.
+- The row of S=131072 has K and V whole and {rows} rows of Q, times {times}; Helion's {helion_rows}.
 - Of each side the fastest of a short list counts (bench/race.py, bench/race_more.py). Helion's are
   its own output, compiled as it is; XLA's are plain jax.numpy.
 - Rows of [serving](serving.md) have the cycles that stand there: of the Pallas kernels alone, all
@@ -242,7 +242,12 @@ def main():
     needs = known_needs(contests, not options.known)
     outcomes = known_outcomes(jobs, sides, options.j)
     versions = dict(zip(NAMES, measure.versions(*NAMES), strict=True))
-    head = HEAD.format(rows=race.LONG_ROWS, times=race.LONG // race.LONG_ROWS, **versions)
+    head = HEAD.format(
+        rows=race.LONG_ROWS,
+        helion_rows=race.LONG_ROWS_HELION,
+        times=race.LONG // race.LONG_ROWS,
+        **versions,
+    )
     head += "" if race.has_tokamax() else NO_TOKAMAX
     text = "\n".join([head, *page(contests, choices, outcomes, needs)])
     print(text, end="")

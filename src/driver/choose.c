@@ -20,6 +20,7 @@
 enum { LEVELS = 5 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
+#define OVERLAP_SAVES_AT_LEAST 1.005
 #define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
 /* Bytes of a block's rows from which on loops over them are joined. */
@@ -242,7 +243,7 @@ static double saves_at_least(const Choosing *s) {
 	if ((wide && must_enlarge(s)) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
-		return ROWS_SAVE_AT_LEAST;
+		return s->more_rows.at[s->way.which[ROW_SIZES]].overlaps ? OVERLAP_SAVES_AT_LEAST : ROWS_SAVE_AT_LEAST;
 	bool gathers = s->way.at[ROW_POSITIONS] != s->best_way.at[ROW_POSITIONS];
 	return gathers ? GATHERS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }

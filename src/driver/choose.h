@@ -14,6 +14,7 @@ enum { MOST_NEAR = 8 };
 typedef struct WideBlock {
 	BlockId block;
 	int64_t size;
+	bool overlaps; /* rows of a loop whose steps overlap: they were enough without */
 } WideBlock;
 typedef VEC(WideBlock) WideBlocks;
 

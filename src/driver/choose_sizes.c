@@ -11,7 +11,9 @@
  *
  * Which tiles stand to choose:
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
- *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled.
+ *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled;
+ *   - on a chip that overlaps the steps of a loop, the rows of a loop's matmul of which it makes a factor of another
+ *     one, doubled: at each end of an iteration the MXU runs empty, and the more rows the more seldom.
  * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
  * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
@@ -26,6 +28,8 @@
 enum { LEAST_POINTS = 16 };
 /* A matmul of so few rows takes no longer than its right factor takes into the matrix unit; so many of them at once. */
 enum { FEW_ROWS = 16, MOST_BATCH = 8 };
+/* Rows of overlapping steps: more gain nothing (docs/passes/wide_blocks.md). */
+enum { CHAIN_ROWS = 2048 };
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
@@ -86,16 +90,44 @@ static bool is_batch_of_matmul(const Module *m, BlockId b, int64_t most_rows) {
 	return false;
 }
 
+/* n is a matmul in a loop, and the block is the rows of its left factor. */
+static bool has_rows(const Module *m, NodeId n, BlockId b) {
+	if (node_get(m, n)->dead || graph_get(m, node_get(m, n)->graph)->kind != GRAPH_FOR_LOOP ||
+	    !matmul_is_plain(m, n))
+		return false;
+	const Type *t = node_type(m, n);
+	return expr_as_block(m, t->dims[t->count - 2]) == b;
+}
+
 /* The block is the rows of the left factor of a matmul in a loop. */
 static bool is_rows_of_matmul(const Module *m, BlockId b) {
-	for (NodeId n = 0; n < m->nodes.count; n++) {
-		if (node_get(m, n)->dead || graph_get(m, node_get(m, n)->graph)->kind != GRAPH_FOR_LOOP ||
-		    !matmul_is_plain(m, n))
-			continue;
-		const Type *t = node_type(m, n);
-		if (expr_as_block(m, t->dims[t->count - 2]) == b)
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (has_rows(m, n, b))
+			return true;
+	return false;
+}
+
+/* The left factor of another such matmul is n, or follows from it in its step. `seen`: by node, is looked at. */
+static bool makes_factor(const Module *m, NodeId n, BlockId b, bool *seen) {
+	seen[n] = true;
+	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) {
+		NodeId user = arg_get(m, u)->user;
+		if (has_rows(m, user, b) && node_input(m, user, matmul_arg(node_get(m, user)->op, 0)) == n)
+			return true;
+		if (!seen[user] && node_get(m, user)->graph == node_get(m, n)->graph && makes_factor(m, user, b, seen))
 			return true;
 	}
+	return false;
+}
+
+/* The block is the rows of two matmuls of a step, the second of what the first gives, and steps can overlap. */
+static bool is_rows_of_chain(const Module *m, BlockId b) {
+	bool *seen = arena_array(m->arena, (size_t)m->nodes.count + 1, sizeof *seen);
+	if (!m->target->skews_loops || (LoopType)m->config.loop_type.value == LOOP_UNROLL)
+		return false;
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (has_rows(m, n, b) && makes_factor(m, n, b, seen))
+			return true;
 	return false;
 }
 
@@ -114,8 +146,16 @@ static void long_steps(Choosing *s, Module *m, GraphId root, Switch asked) {
 		while (bytes * (double)times < LONG_STEP * per_s && points_with(m, root, b, size * times * 2) >= least)
 			times *= 2;
 		if (times > 1 && !block_size_matters(m, b))
-			vec_push(s->c->arena, &s->long_steps, ((WideBlock){b, size * times}));
+			vec_push(s->c->arena, &s->long_steps, ((WideBlock){b, size * times, false}));
 	}
+}
+
+/* So many rows of it may be worth their while; 0: more are not. */
+static int64_t most_rows(const Module *m, BlockId b, int64_t size) {
+	int64_t most = is_rows_of_chain(m, b) ? CHAIN_ROWS : is_rows_of_matmul(m, b) ? m->target->mxu_size : 0;
+	int64_t share = m->blocks.at[b].share;
+	most = share ? int_min(share, most) : most;
+	return size < most ? most : 0;
 }
 
 static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
@@ -123,13 +163,11 @@ static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
 	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
 	for (uint32_t i = 0; i < g->blocks.count; i++) {
 		BlockId b = g->blocks.at[i];
-		int64_t size = size_now(m, b);
-		if (size >= m->target->mxu_size || !is_rows_of_matmul(m, b) || block_size_matters(m, b))
+		int64_t size = size_now(m, b), few = m->target->mxu_size, most = most_rows(m, b, size);
+		if (!most || block_size_matters(m, b))
 			continue;
-		int64_t share = m->blocks.at[b].share,
-			most = share ? int_min(share, m->target->mxu_size) : m->target->mxu_size;
 		for (; size < most && points_with(m, root, b, size * 2) >= least; size *= 2)
-			vec_push(s->c->arena, &s->more_rows, ((WideBlock){b, size * 2}));
+			vec_push(s->c->arena, &s->more_rows, ((WideBlock){b, size * 2, size >= few}));
 	}
 }
 
@@ -185,8 +223,9 @@ void sizes_domain(Choosing *s) {
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
 	const char *why = value == SIZES_LONG_STEPS  ? "a grid step would copy too little to hide the latency of HBM"
-	                  : value == SIZES_MORE_ROWS ? "too few rows use what a loop copies at each grid point"
-	                                             : "one head's few rows keep no unit busy";
+	                  : value == SIZES_BATCH     ? "one head's few rows keep no unit busy"
+	                  : wide->overlaps           ? "at the ends of a loop's iterations the MXU would run empty more often"
+	                                             : "too few rows use what a loop copies at each grid point";
 	while (m->enlarged.count < m->blocks.count)
 		vec_push(m->arena, &m->enlarged, (Enlarged){0});
 	m->enlarged.at[wide->block] = (Enlarged){wide->size, why};

@@ -7,6 +7,7 @@ import builder
 import kit
 import pytest
 import simulated
+import sized
 
 
 def grid(graph, chip="v7x", **config):
@@ -34,6 +35,44 @@ def test_few_rows_of_a_matmul_whose_weights_are_copied_at_each_point(chip, point
     """64 rows: of more, v5e would save too little, and on v7x 256 would not fit."""
     assert grid("fused_linear_jsd_8192", chip) == [points]
     assert grid("fused_linear_jsd_8192", chip, pallas_wide_blocks="off") == [64]
+
+
+def sixteen_heads():
+    """Attention with 1024 rows, a point of the grid for each 256 of them."""
+    document = sized.renamed(
+        kit.document("attention_b8_h32_s8192_d128"), {8192: 1024, 256: 16, 32: 2}
+    )
+    return document, {"block_sizes": [1, 256, 256], "pallas_loop_type": "fori_loop"}
+
+
+@pytest.mark.parametrize(("chip", "points"), [("v5e", [16, 4]), ("v6e", [16, 1]), ("v7x", [16, 2])])
+def test_rows_of_overlapping_steps_are_many(chip, points):
+    """v5e overlaps no steps."""
+    document, config = sixteen_heads()
+    assert grid(document, chip, **config) == points
+    assert grid(document, chip, **config, pallas_wide_blocks="off") == [16, 4]
+    assert grid(document, chip, **{**config, "pallas_loop_type": "unroll"}) == [16, 4]
+
+
+def test_many_rows_of_overlapping_steps_give_what_few_give():
+    document, config = sixteen_heads()
+    assert simulated.wrong(document, config, "v7x") == []
+
+
+@pytest.mark.parametrize(("chip", "rows"), [("v6e", 2048), ("v7x", 2048)])
+def test_attention_takes_as_many_rows_as_were_measured_to_gain(chip, rows):
+    config = {"block_sizes": [1, 512, 1024], "pallas_loop_type": "fori_loop"}
+    assert grid("attention_b8_h32_s8192_d256", chip, **config) == [256, 8192 // rows]
+    assert "at the ends of a loop's iterations the MXU would run empty more often" in (
+        kit.emitted("none", "attention_b8_h32_s8192_d256", "--explain", target=chip, **config).err
+    )
+
+
+def test_a_matmul_added_to_another_is_no_chain():
+    """int4: the second product takes the first as what it adds to."""
+    assert grid("int4_matmul_4096", "v6e", pallas_loop_type="fori_loop") == grid(
+        "int4_matmul_4096", "v6e", pallas_loop_type="fori_loop", pallas_wide_blocks="off"
+    )
 
 
 def test_what_no_store_depends_on_is_no_reason():

@@ -169,20 +169,20 @@ def test_the_fastest_of_each_side_races(monkeypatch):
     outcomes[contest.hand[1].job("v7x")] = timed(0.1)
     (row, _) = race_tables.race_table([contest]).rows
     cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
-    assert cells[2:5] == ["fori_loop [1, 512, 1024]", "25.6", "15.00"]  # two heads stand for 256
+    assert cells[2:5] == ["fori_loop [1, 512, 1024]", "6.400", "15.00"]  # eight heads stand for 256
     assert cells[5].startswith("76.8 (fori_loop [1, 512, 1024]")
-    assert cells[6] == "12.8 (splash_attention 2048/2048/512)"
+    assert cells[6] == "3.200 (splash_attention 2048/2048/512)"
     assert cells[-1] == "**2.00** jax"
     (line,) = race_tables.behind([contest], outcomes)
     assert line.startswith(
-        f"- 2.00: {contest.name}, v7x: 25.6 ms (fori_loop [1, 512, 1024]), jax 12"
+        f"- 2.00: {contest.name}, v7x: 6.400 ms (fori_loop [1, 512, 1024]), jax 3.2"
     )
     (row, _) = race_tables.floor_table([contest], {contest.name: NEEDS}).rows
     cells = row.cells({run: outcomes[job] for run, job in row.jobs.items()})
     least = race_floor.cycles("v7x", NEEDS) / 1.155e15 * 524288 * 1e3
     assert cells[3] == race_tables.figure(least)
-    assert cells[4] == f"{100 * least / 25.6:.0f}%"
-    assert cells[-2:] == ["jax", f"**{100 * (12.8 - 25.6) / (12.8 - least):.0f}%**"]
+    assert cells[4] == f"{100 * least / 6.4:.0f}%"
+    assert cells[-2:] == ["jax", f"**{100 * (3.2 - 6.4) / (3.2 - least):.0f}%**"]
 
 
 def test_the_floor_is_the_longest_of_three_ways():
