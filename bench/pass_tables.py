@@ -550,7 +550,7 @@ def beside_table():
 
     def cells(contest):
         def of(named):
-            outcomes = race_tables.by_job(contest, "v7x", named)
+            outcomes = race_tables.by_job(race_tables.contest_jobs(contest, "v7x"), named)
             sides = (contest.ours, contest.helion)
             found = [race_tables.fastest(runs, outcomes, "v7x") for runs in sides]
             return [contest.name, *(race_tables.time_cell(side) for side in found)]

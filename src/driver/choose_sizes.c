@@ -184,7 +184,7 @@ static void batches(Choosing *s, Module *m, GraphId root, Switch asked) {
 		                              !block_size_matters(m, b);
 		for (int64_t size = MOST_BATCH; may && size > size_now(m, b); size /= 2)
 			if (points_with(m, root, b, size) >= least)
-				vec_push(s->c->arena, &s->batches, ((WideBlock){b, size}));
+				vec_push(s->c->arena, &s->batches, ((WideBlock){b, size, false}));
 	}
 }
 
