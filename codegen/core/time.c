@@ -7,9 +7,9 @@
  *     core                  |  point 0 | point 1 | point 2 |
  *
  * The next point's copies queue behind those that are waited for. So a point takes what computes or what copies,
- * whichever is longer, or half of both with the latency. Where copies take longer, the first point computes beside the
- * copies of the second, and the last one beside what the one before it gives. A loop has the mean of its steps over
- * some grid points. */
+ * whichever is longer, or half of both with the latency; with three buffers of what it reads (third.c), a third of
+ * both. Where copies take longer, the first point computes beside the copies of the second, and the last one beside
+ * what the one before it gives. A loop has the mean of its steps over some grid points. */
 #include "schedule.h"
 #include "codegen/build/build.h"
 

@@ -58,7 +58,7 @@ def test_v7x(graph, expected):
         # Keys and values that fit VMEM as a whole.
         ("decode_attention_8192", "v6e", [2, 1024], [2, 1024], ["unroll"]),
         # Steps that copy half as much as hides the latency of HBM.
-        ("attention_delta_8192", "v6e", [2, 1024], [2, 4096], []),
+        ("attention_delta_8192", "v6e", [2, 1024], [2, 2048], []),
         # One tile: nothing hides its copies.
         ("matmul_1024", "v7x", [1024, 1024, 1024], [1024, 512, 1024], ["unroll"]),
         # 64 columns: steps of 1024 are short.
