@@ -223,6 +223,7 @@ def backward_table():
         for label, name, chips in (
             ("dq", "attention_dq", ("v7x", "v6e", "v5e")),
             ("dk and dv", "attention_dkdv", ("v7x", "v6e")),
+            ("dq, dk and dv", "attention_backward", ("v7x", "v6e")),
         )
     ]
     return comparison("kernel", cases, switch("pallas_transposed_scores", "off", "on"), kilocycles)
