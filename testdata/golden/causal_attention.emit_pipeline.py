@@ -22,30 +22,25 @@ KERNEL_INFO = {
     ],
     "config": {
         "block_sizes": [1, 128, 128],
-        "pallas_loop_type": "emit_pipeline",
+        "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 560871,
-    "vmem": {
-        "windows": 132096,
-        "inner": 131072,
-        "scratch": 66560,
-        "intermediates": 231143,
-    },
+    "vmem_bytes": 1184769,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 65536, "intermediates": 462849},
     "flops": 335544320,
-    "hbm_bytes": 3678208,
+    "hbm_bytes": 2105344,
     "estimate": {
-        "cycles": 42283,
-        "seconds": 2.4093e-05,
+        "cycles": 20060,
+        "seconds": 1.143e-05,
         "mxu": 2560,
-        "vector": 2016,
+        "vector": 1926,
         "xlu": 1047,
-        "eup": 952,
-        "load": 560,
-        "store": 432,
-        "hbm": 3936,
-        "waits": 11295,
-        "start": 1271,
+        "eup": 352,
+        "load": 320,
+        "store": 72,
+        "hbm": 2253,
+        "waits": 0,
+        "start": 1551,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
@@ -53,13 +48,12 @@ KERNEL_INFO = {
 
 
 def _causal_attention_kernel(
-    q_in_ref, k_in_hbm, v_in_hbm, out_ref, lse_ref, m_i_ref, l_i_ref, acc_ref
+    q_in_ref, k_in_ref, v_in_ref, out_ref, lse_ref, scores_ref
 ):
-    tile_b = pl.program_id(0)
     tile_m = pl.program_id(1)
 
     # for tile_n in hl.tile(0, tile_m.end):
-    def step(j, k_in_win, v_in_win, m_i, l_i, acc):
+    def step_ahead(k_in_win):
         # q = q_view[tile_b, tile_m, :]
         q = q_in_ref[...]
         # k = k_view[tile_b, :, tile_n]
@@ -69,16 +63,27 @@ def _causal_attention_kernel(
             k, q, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         scores = bmm * 0.12751743082459868
+        # m_new = torch.maximum(m_i, torch.amax(scores, -1))
+        amax = jnp.max(scores, axis=1, keepdims=True)
+        return amax, scores
+
+    def step(j, amax, scores, v_in_win, m_i, l_i, acc, masked=False):
         # visible = tile_m.index[:, None] >= tile_n.index[None, :]
         tile_index = tile_m * 128 + jax.lax.broadcasted_iota(jnp.int32, (1, 128), 1)
         tile_index_1 = j * 128 + jax.lax.broadcasted_iota(jnp.int32, (128, 1), 0)
         visible = tile_index >= tile_index_1
         # scores = torch.where(visible[None, :, :], scores, float("-inf"))
-        scores_1 = jnp.where(
-            visible.astype(jnp.int32)[None, :, :].astype(jnp.bool_), scores, -jnp.inf
+        scores_1 = (
+            jnp.where(
+                visible.astype(jnp.int32)[None, :, :].astype(jnp.bool_),
+                scores,
+                -jnp.inf,
+            )
+            if masked
+            else scores
         )
-        # m_new = torch.maximum(m_i, torch.amax(scores, -1))
-        m_new = jnp.maximum(m_i, jnp.max(scores_1, axis=1, keepdims=True))
+        amax_1 = jnp.max(scores_1, axis=1, keepdims=True) if masked else amax
+        m_new = jnp.maximum(m_i, amax_1)
         # p = torch.exp2(scores - m_new[:, :, None])
         exp2 = jnp.exp2(scores_1 - m_new)
         # alpha = torch.exp2(m_i - m_new)
@@ -99,34 +104,47 @@ def _causal_attention_kernel(
         acc_1_1 = acc_1 + acc_1_1_dot
         return m_new, l_i_1, acc_1_1
 
-    # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
-    m_i_ref[...] = jnp.full((1, 1, 128), -jnp.inf, jnp.float32)
-    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
-    l_i_ref[...] = jnp.zeros((1, 1, 128), jnp.float32)
-    acc_ref[...] = jnp.zeros((1, 128, 128), jnp.float32)
-
-    def body(k_in_win, v_in_win):
-        m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
-            pl.program_id(0),
-            k_in_win,
-            v_in_win,
-            m_i_ref[...],
-            l_i_ref[...],
-            acc_ref[...],
+    def body(j, carry):
+        m_i, l_i, acc, amax = carry
+        ahead = j + 1
+        amax_next, scores_next = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
+        m_i, l_i, acc = step(
+            j,
+            amax,
+            scores_ref[...],
+            v_in_ref.at[:, pl.ds(j * 128, 128), :],
+            m_i,
+            l_i,
+            acc,
         )
+        amax = amax_next
+        scores_ref[...] = scores_next
+        return m_i, l_i, acc, amax
 
-    pipeline = pltpu.emit_pipeline(
+    # l_i = hl.zeros([tile_b, tile_m], dtype=torch.float32)
+    # acc = hl.zeros([tile_b, tile_m, head_dim], dtype=torch.float32)
+    amax, scores_ref[...] = step_ahead(k_in_ref.at[:, pl.ds(0, 128), :])
+    m_i_1, l_i_2, acc_2, amax = jax.lax.fori_loop(
+        0,
+        tile_m + 1 - 1,
         body,
-        grid=(tile_m + 1,),
-        in_specs=[
-            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
-            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
-        ],
+        (
+            jnp.full((1, 1, 128), -jnp.inf, jnp.float32),
+            jnp.zeros((1, 1, 128), jnp.float32),
+            jnp.zeros((1, 128, 128), jnp.float32),
+            amax,
+        ),
     )
-    pipeline(k_in_hbm, v_in_hbm)
-    m_i_1 = m_i_ref[...]
-    l_i_2 = l_i_ref[...]
-    acc_2 = acc_ref[...]
+    m_i_1, l_i_2, acc_2 = step(
+        tile_m + 1 - 1,
+        amax,
+        scores_ref[...],
+        v_in_ref.at[:, pl.ds((tile_m + 1 - 1) * 128, 128), :],
+        m_i_1,
+        l_i_2,
+        acc_2,
+        masked=True,
+    )
     # out[tile_b, tile_m, :] = (acc / l_i[:, :, None]).to(out.dtype)
     div = acc_2 / l_i_2
     out_ref[...] = jnp.transpose(div, (0, 2, 1)).astype(jnp.bfloat16)
@@ -142,8 +160,8 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
         grid=(4, 4),
         in_specs=[
             pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
-            pl.BlockSpec(memory_space=pl.ANY),
-            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((1, 512, 128), lambda tile_b, tile_m: (tile_b, 0, 0)),
+            pl.BlockSpec((1, 512, 128), lambda tile_b, tile_m: (tile_b, 0, 0)),
         ],
         out_specs=[
             pl.BlockSpec((1, 128, 128), lambda tile_b, tile_m: (tile_b, tile_m, 0)),
@@ -154,16 +172,14 @@ def _causal_attention_jit(q_in, k_in, v_in, interpret):
             jax.ShapeDtypeStruct((4, 1, 512), jnp.float32),
         ],
         scratch_shapes=[
-            pltpu.VMEM((1, 1, 128), jnp.float32),
-            pltpu.VMEM((1, 1, 128), jnp.float32),
             pltpu.VMEM((1, 128, 128), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel"),
-            vmem_limit_bytes=6291456,
+            vmem_limit_bytes=7340032,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=343801856, transcendentals=974848, bytes_accessed=3678208
+            flops=343433216, transcendentals=360448, bytes_accessed=2105344
         ),
         interpret=interpret,
     )
