@@ -48,6 +48,83 @@ bool loop_counts(Planner *p, const Loop *loop, StepCounts *out) {
 	return known && out->least > 0;
 }
 
+/* ---- whether a condition can fail -------------------------------------------------------------------------------- */
+
+/* Between which ints all lanes of a value lie, where both ends are known. */
+typedef struct Span {
+	bool has_min, has_max;
+	int64_t min, max;
+} Span;
+
+static Span span_of(Planner *p, const Affine *a) {
+	Span s = {0};
+	s.has_min = affine_min(p, a, &s.min);
+	s.has_max = affine_max(p, a, &s.max);
+	return s;
+}
+
+static Span span_of_lanes(Planner *p, NodeId user, uint32_t i);
+
+/* Of a tile's numbers, and of what is added to them. */
+static Span span_of_tile(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	uint16_t op = op_canonical(node->op);
+	if (node_type(p->m, n)->kind == TYPE_SYM) {
+		Arg ref = arg_ref(n);
+		Affine a = affine_of_arg(p, node->graph, &ref);
+		return span_of(p, &a);
+	}
+	if (op == OP_TILE_INDEX) {
+		BlockId b = query_block(p->m, n);
+		Affine begin = block_offset(p, node->graph, b);
+		Span r = span_of(p, &begin);
+		r.max += block_size(p, b) - 1;
+		return r;
+	}
+	if (op_lowering(node->op) == LOWER_VIEW)
+		return span_of_lanes(p, n, 0);
+	if ((op != OP_ADD && op != OP_SUB) || dtype_class(node_type(p->m, n)->dtype) != DTYPE_CLASS_SIGNED ||
+	    !is_absent_or(op_arg(p->m, n, "alpha"), 1))
+		return (Span){0};
+	Span a = span_of_lanes(p, n, 0), b = span_of_lanes(p, n, 1);
+	if (op == OP_SUB)
+		b = (Span){b.has_max, b.has_min, -b.max, -b.min};
+	return (Span){a.has_min && b.has_min, a.has_max && b.has_max, a.min + b.min, a.max + b.max};
+}
+
+static Span span_of_lanes(Planner *p, NodeId user, uint32_t i) {
+	const Arg *a = node_arg(p->m, user, i);
+	if (a->kind == ARG_REF)
+		return span_of_tile(p, a->node);
+	return a->kind == ARG_INT ? (Span){true, true, a->integer, a->integer} : (Span){0};
+}
+
+/* No lane of what the first gives is below one of the second, by so much more. */
+static bool above(Planner *p, NodeId n, uint32_t high, int64_t more) {
+	Span a = span_of_lanes(p, n, high), b = span_of_lanes(p, n, 1 - high);
+	return a.has_min && b.has_max && a.min >= b.max + more;
+}
+
+/* The condition, of positions, holds for each lane of its tile, wherever the planner's pins leave it. */
+static bool condition_holds(Planner *p, NodeId n) {
+	const Node *node = node_get(p->m, n);
+	if (op_lowering(node->op) == LOWER_VIEW)
+		return node_arg(p->m, n, 0)->kind == ARG_REF && condition_holds(p, node_arg(p->m, n, 0)->node);
+	switch (op_canonical(node->op)) {
+	case OP_GE: return above(p, n, 0, 0);
+	case OP_GT: return above(p, n, 0, 1);
+	case OP_LE: return above(p, n, 1, 0);
+	case OP_LT: return above(p, n, 1, 1);
+	case OP_LOGICAL_AND:
+	case OP_BITWISE_AND:
+		return node_arg(p->m, n, 0)->kind == ARG_REF && node_arg(p->m, n, 1)->kind == ARG_REF &&
+		       condition_holds(p, node_arg(p->m, n, 0)->node) && condition_holds(p, node_arg(p->m, n, 1)->node);
+	default: return false;
+	}
+}
+
+/* ---- in which steps ---------------------------------------------------------------------------------------------- */
+
 /* Of the steps at a point, how many the first of which the condition does not always hold leaves; `left` falls by
  * those that are looked at. */
 static int64_t steps_from_first(Planner *p, uint32_t l, NodeId condition, int64_t steps, int64_t *left) {

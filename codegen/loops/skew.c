@@ -26,6 +26,8 @@
 enum { TWO_AHEAD_BYTES = 2 << 20 };
 /* So many full steps give a pair and what stands behind the loop. */
 enum { PAIR_STEPS = 3 };
+/* auto: what a step of computed bounds hands on, of which some is loaded. */
+enum { HANDED_BYTES = 4 << 20 };
 
 /* A node of the loop, and one of the loop that it reads. */
 typedef struct Read {
@@ -319,19 +321,26 @@ static bool reduces_sublanes(const Skew *s) {
 	return any;
 }
 
-/* With one step in an iteration the compiler copies what is handed on once more. Where that are loaded tiles, too, it
- * takes longer than what overlaps, unless a mask is left out for it: causal attention backward, dk and dv, S = 8192 in
- * blocks of 512 on v6e, 6.91M cycles for 6.42M, dq 5.04M for 6.01M. */
+static int64_t handed_bytes(Planner *p, NodeId n) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p->plan, n, p->plan->values[n].form, shape);
+	return register_bytes(p->m->target, node_type(p->m, n)->dtype, rank, shape);
+}
+
+/* What a step loads and hands on is copied once more, which takes longer than what overlaps, unless a mask is left out
+ * for it and little is handed on. Causal attention backward of S = 8192 on v6e, cycles as it stands, skewed: dk and dv
+ * in blocks of 512 6.42M, 6.91M; dq in blocks of 512 6.01M, 5.04M, by default 3.78M, in pairs 4.36M. */
 static bool hands_too_much(const Skew *s) {
-	bool loads = false;
-	if (!s->loop->dim[0].computed || !not_paired(s) || (Switch)s->p->m->config.loop_skew.value != SWITCH_AUTO)
+	bool loads = false, seldom = false;
+	int64_t bytes = 0;
+	if (!s->loop->dim[0].computed || (Switch)s->p->m->config.loop_skew.value != SWITCH_AUTO)
 		return false;
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
-		if (s->seldom[n])
-			return false;
+		seldom = seldom || s->seldom[n];
 		loads = loads || (how_of(s, n) == LOWER_LOAD && is_handed(s, n));
+		bytes += is_handed(s, n) ? handed_bytes(s->p, n) : 0;
 	}
-	return loads;
+	return loads && !(seldom && not_paired(s) && bytes <= HANDED_BYTES);
 }
 
 static const char *skew_wrong(Skew *s, uint32_t l) {
@@ -351,7 +360,7 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 	}
 	const char *wrong = s->loop->handed.count ? NULL : "the rest of the step reads nothing of it";
 	if (hands_too_much(s))
-		return "it would hand on what it loads, with one step in an iteration";
+		return "it would hand on what it loads";
 	for (uint32_t i = 0; i < s->loop->handed.count && !wrong && s->loop->type != LOOP_UNROLL; i++)
 		wrong = not_handed(s, s->loop->handed.at[i].node);
 	return wrong;
@@ -369,9 +378,7 @@ static void choose_pairs(const Skew *s) {
 
 /* A loop passes on values of up to an eighth of the registers by itself. */
 static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
-	int64_t shape[DIM_MAX];
-	uint32_t rank = plan_shape(p->plan, h->node, p->plan->values[h->node].form, shape);
-	h->bytes = register_bytes(p->m->target, node_type(p->m, h->node)->dtype, rank, shape);
+	h->bytes = handed_bytes(p, h->node);
 	return loop->type == LOOP_FORI && h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
 }
 
@@ -433,7 +440,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
 	bool any = choose_ahead(&s);
-	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
+	loop->overlap_flops = counts && !loop->dim[0].computed ? ahead_flops(&s) : 0;
 	if (!loop->skew_why)
 		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
 	if (!loop->skew_why && way_is(p, ROW_SKEW, SKEW_IN_TURN))
@@ -443,6 +450,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 		return;
 	}
 	loop->skewed = p->plan->skewed = true;
+	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
 	for (NodeId n = 0; n < p->m->nodes.count; n++) {
 		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
 		p->plan->values[n].seldom = p->plan->values[n].seldom || s.seldom[n];

@@ -563,8 +563,6 @@ bool affine_max(Planner *p, const Affine *a, int64_t *max);
 bool affine_min(Planner *p, const Affine *a, int64_t *min);
 /* lines.c: it is that number, or not there. */
 bool is_absent_or(const Arg *a, int64_t number);
-/* The condition, of positions, holds for each lane of its tile, wherever the planner's pins leave it. */
-bool condition_holds(Planner *p, NodeId n);
 /* blocks.c: it is a multiple of `by` in every grid point: also tile.end where neither the tile nor its range leaves a
  * rest, which the compiler must be told. */
 bool affine_divisible(Planner *p, const Affine *a, int64_t by);

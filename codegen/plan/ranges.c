@@ -2,7 +2,6 @@
  * these are pinned to one step: whether an index may leave its tensor, how many steps a loop takes, and whether a
  * condition holds for every lane of a tile. */
 #include "plan.h"
-#include "codegen/lower/lower.h"
 
 /* Both ends, where they are known. */
 typedef struct Range {
@@ -133,65 +132,4 @@ bool affine_min(Planner *p, const Affine *a, int64_t *min) {
 	Range r = range_of(p, a);
 	*min = r.min;
 	return r.has_min;
-}
-
-/* ---- lanes ------------------------------------------------------------------------------------------------------- */
-
-static Range range_of_lanes(Planner *p, NodeId user, uint32_t i);
-
-/* Of a tile's numbers, and of what is added to them. */
-static Range range_of_tile(Planner *p, NodeId n) {
-	const Node *node = node_get(p->m, n);
-	uint16_t op = op_canonical(node->op);
-	if (node_type(p->m, n)->kind == TYPE_SYM) {
-		Arg ref = arg_ref(n);
-		Affine a = affine_of_arg(p, node->graph, &ref);
-		return range_of(p, &a);
-	}
-	if (op == OP_TILE_INDEX) {
-		BlockId b = query_block(p->m, n);
-		Affine begin = block_offset(p, node->graph, b);
-		Range r = range_of(p, &begin);
-		r.max += block_size(p, b) - 1;
-		return r;
-	}
-	if (op_lowering(node->op) == LOWER_VIEW)
-		return range_of_lanes(p, n, 0);
-	if ((op != OP_ADD && op != OP_SUB) || dtype_class(node_type(p->m, n)->dtype) != DTYPE_CLASS_SIGNED ||
-	    !is_absent_or(op_arg(p->m, n, "alpha"), 1))
-		return (Range){0};
-	Range a = range_of_lanes(p, n, 0), b = range_of_lanes(p, n, 1);
-	if (op == OP_SUB)
-		b = (Range){b.has_max, b.has_min, -b.max, -b.min};
-	return (Range){a.has_min && b.has_min, a.has_max && b.has_max, a.min + b.min, a.max + b.max};
-}
-
-static Range range_of_lanes(Planner *p, NodeId user, uint32_t i) {
-	const Arg *a = node_arg(p->m, user, i);
-	if (a->kind == ARG_REF)
-		return range_of_tile(p, a->node);
-	return a->kind == ARG_INT ? (Range){true, true, a->integer, a->integer} : (Range){0};
-}
-
-/* No lane of what the first gives is below one of the second, by so much more. */
-static bool above(Planner *p, NodeId n, uint32_t high, int64_t more) {
-	Range a = range_of_lanes(p, n, high), b = range_of_lanes(p, n, 1 - high);
-	return a.has_min && b.has_max && a.min >= b.max + more;
-}
-
-bool condition_holds(Planner *p, NodeId n) {
-	const Node *node = node_get(p->m, n);
-	if (op_lowering(node->op) == LOWER_VIEW)
-		return node_arg(p->m, n, 0)->kind == ARG_REF && condition_holds(p, node_arg(p->m, n, 0)->node);
-	switch (op_canonical(node->op)) {
-	case OP_GE: return above(p, n, 0, 0);
-	case OP_GT: return above(p, n, 0, 1);
-	case OP_LE: return above(p, n, 1, 0);
-	case OP_LT: return above(p, n, 1, 1);
-	case OP_LOGICAL_AND:
-	case OP_BITWISE_AND:
-		return node_arg(p->m, n, 0)->kind == ARG_REF && node_arg(p->m, n, 1)->kind == ARG_REF &&
-		       condition_holds(p, node_arg(p->m, n, 0)->node) && condition_holds(p, node_arg(p->m, n, 1)->node);
-	default: return false;
-	}
 }
