@@ -411,9 +411,9 @@ static void remark(Orient *o, NodeId n, bool turned) {
 		            o->at == NONE ? "it" : node_get(o->m, o->at)->name, o->why);
 }
 
-/* 2 MiB of float32. */
+/* Of straight code 2 MiB of float32; of a loop rows and columns. */
 enum { AHEAD_ELEMENTS = 512 * 1024 };
-enum { AHEAD_ROWS = 512 };
+enum { AHEAD_ROWS = 512, AHEAD_COLUMNS = 1024 };
 
 static bool batch_is_one(const Orient *o, NodeId n) {
 	const Type *t = old_type(o, n);
@@ -426,12 +426,10 @@ static bool batch_is_one(const Orient *o, NodeId n) {
 /* The MXU works ahead of tiles of such a size: in straight code; in a loop, if a step has rows enough to hide the
  * latency of its column sums. */
 static bool is_small_tile(const Orient *o, NodeId n) {
-	int64_t elements = 0;
-	if (!checked_mul(size_from_end(o, n, 1), size_from_end(o, n, 2), &elements) || elements > AHEAD_ELEMENTS)
-		return false;
+	int64_t rows = size_from_end(o, n, 2), columns = size_from_end(o, n, 1), elements = 0;
 	if ((LoopType)o->m->config.loop_type.value == LOOP_UNROLL)
-		return batch_is_one(o, n);
-	return (Switch)o->m->config.loop_skew.value != SWITCH_OFF && size_from_end(o, n, 2) >= AHEAD_ROWS;
+		return checked_mul(rows, columns, &elements) && elements <= AHEAD_ELEMENTS && batch_is_one(o, n);
+	return (Switch)o->m->config.loop_skew.value != SWITCH_OFF && rows >= AHEAD_ROWS && columns <= AHEAD_COLUMNS;
 }
 
 /* Of all matmuls that would turn. */

@@ -199,3 +199,21 @@ def test_a_float16_load_is_turned_once_it_is_float32():
     assert "'scores' is computed transposed" in found.err
     swaps = by_target(nodes(document, "root") | nodes(document, "for_loop"), "aten.permute.default")
     assert swaps and {node["meta"]["dtype"] for node in swaps} == {"float32"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "loop", "turned"),
+    [
+        ((1, 512, 1024), "fori_loop", True),
+        ((1, 2048, 1024), "fori_loop", True),
+        ((1, 512, 2048), "fori_loop", False),
+        ((1, 256, 1024), "fori_loop", False),
+        ((1, 512, 1024), "unroll", True),
+        ((1, 1024, 1024), "unroll", False),
+    ],
+)
+def test_a_large_mxu_turns_what_it_works_ahead_of(blocks, loop, turned):
+    """In a loop many rows of at most 1024 columns, in straight code tiles of at most 2 MiB."""
+    config = {"block_sizes": list(blocks), "pallas_wide_blocks": "off", "pallas_loop_type": loop}
+    found = kit.emitted("none", "attention_b8_h32_s8192_d256", "--explain", target="v6e", **config)
+    assert ("'bmm' is computed transposed" in found.err) == turned
