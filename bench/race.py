@@ -361,6 +361,11 @@ CHOICES = [
         *((512, 64, 1024), "fori_loop"),
         split_k=8,
     ),
+    plain_choice(
+        *("pallas_windows_across", "off", "on", "attention_more.py:decode_attention"),
+        *(("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2), (1, 1024), "fori_loop"),
+        **{"pallas_fori_dma": "on", "pallas_loop_skew": "off"},
+    ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
     plain_choice(
         *("pallas_whole_rows", "off", "auto", SOFTMAX_LOOP, ("bfloat16[4096,10240]",)),
