@@ -143,6 +143,26 @@ static void add_strips(Builder *b) {
 	b->k->strips = strips;
 }
 
+/* Scratch that the plan has not asked for. */
+static void note_kept(Builder *b) {
+	Plan *p = b->plan;
+	uint32_t seen = 0;
+	p->kept.count = 0;
+	for (BufferId i = 0; i < b->k->buffers.count; i++) {
+		const KBuffer *x = &b->k->buffers.at[i];
+		if (x->role != BUFFER_SCRATCH || seen++ < p->scratches.count)
+			continue;
+		Scratch kept = {.kind = SCRATCH_VMEM,
+		                .ref = x->name,
+		                .dtype = x->dtype,
+		                .rank = x->rank,
+		                .bytes = scratch_vmem_bytes(b->m->target, x->dtype, x->rank, x->shape),
+		                .why = "the first step of a grid dim computes it for the others"};
+		memcpy(kept.shape, x->shape, x->rank * sizeof *x->shape);
+		vec_push(b->a, &p->kept, kept);
+	}
+}
+
 Kernel *plan_kernel(Plan *p) {
 	Builder b = {.plan = p, .m = p->module, .a = p->arena, .ahead = NONE};
 	uint32_t loops = p->loops.count + 1;
@@ -169,6 +189,7 @@ Kernel *plan_kernel(Plan *p) {
 	if (p->keeps_invariants) {
 		p->widened_bytes = kernel_widen_tables(b.k, p->module->target);
 		p->kept_bytes = p->widened_bytes + kernel_keep_invariants(b.k, p->module->target);
+		note_kept(&b);
 	}
 	return b.k;
 }

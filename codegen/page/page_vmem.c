@@ -70,6 +70,8 @@ static void put_scratches(Rows *r) {
 	for (uint32_t i = 0; i < p->scratches.count; i++)
 		if (p->scratches.at[i].kind == SCRATCH_VMEM && !is_a_windows(p, i))
 			put_row(r, "scratch", p->scratches.at[i].ref, NULL, 1, p->scratches.at[i].bytes);
+	for (uint32_t i = 0; i < p->kept.count; i++)
+		put_row(r, "scratch", p->kept.at[i].ref, NULL, 1, p->kept.at[i].bytes);
 	put_rest(r, "scratch", "what never leaves registers, or is counted otherwise");
 }
 

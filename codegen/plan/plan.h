@@ -428,7 +428,8 @@ typedef struct Plan {
 	int64_t spills;         /* bytes that it spills; negative: not known yet */
 	Doubt doubt;            /* about them */
 	bool keeps_invariants;  /* what the grid's innermost dim does not change is kept: invariants.c */
-	int64_t kept_bytes;     /* of the scratch for it; 0: nothing is kept */
+	VEC(Scratch) kept;      /* the scratch for it, behind `scratches` */
+	int64_t kept_bytes;     /* of that; 0: nothing is kept */
 	int64_t widened_bytes;  /* of these those for tables: build_tables.c */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;

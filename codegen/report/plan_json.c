@@ -575,6 +575,8 @@ static void put_kernel(Json *j) {
 	open_lines(j, "scratch", "[");
 	for (uint32_t i = 0; i < p->scratches.count; i++)
 		put_scratch(j, &p->scratches.at[i]);
+	for (uint32_t i = 0; i < p->kept.count; i++)
+		put_scratch(j, &p->kept.at[i]);
 	close_lines(j, "]");
 	open_lines(j, "loops", "[");
 	for (uint32_t i = 0; i < p->loops.count; i++)

@@ -67,6 +67,10 @@ def test_a_norm_before_a_matmul():
     """[128, 512] bfloat16, computed in 2 of 8 grid points; the columns are walked in order."""
     kept, again = (kit.plan("norm_matmul", "v6e", **keys) for keys in ({}, OFF))
     assert (scratch(kept), scratch(again)) == (128 * 512 * 2, 0)
+    assert [(x["ref"], x["shape"], x["bytes"]) for x in kept["scratch"]] == [
+        ("rows_ref", [128, 512], 128 * 512 * 2)
+    ]
+    assert again["scratch"] == []
     assert [dim["semantics"] for dim in again["grid"]] == ["parallel", "parallel"]
     assert [dim["semantics"] for dim in kept["grid"]] == ["parallel", "arbitrary"]
     assert kept["grid"][1]["why"] == "its first step computes what the others find"
