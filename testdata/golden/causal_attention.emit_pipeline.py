@@ -25,8 +25,8 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 1146268,
-    "vmem": {"windows": 656384, "inner": 0, "scratch": 65536, "intermediates": 424348},
+    "vmem_bytes": 1184769,
+    "vmem": {"windows": 656384, "inner": 0, "scratch": 65536, "intermediates": 462849},
     "flops": 335544320,
     "hbm_bytes": 2105344,
     "estimate": {
