@@ -12,8 +12,8 @@
  * Which tiles stand to choose:
  *   - in a kernel without loops, blocks of steps that copy for less than SHORT_STEP, until they copy for LONG_STEP;
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled;
- *   - on a chip that overlaps the steps of a loop, the rows of a loop's matmul of which it makes a factor of another
- *     one, doubled: at each end of an iteration the MXU runs empty, and the more rows the more seldom.
+ *   - on a chip that overlaps the steps of a loop, the rows of a loop's matmul of which it makes a factor of its only
+ *     other one, doubled: at each end of an iteration the MXU runs empty, and the more rows the more seldom.
  * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
  * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
@@ -28,8 +28,8 @@
 enum { LEAST_POINTS = 16 };
 /* A matmul of so few rows takes no longer than its right factor takes into the matrix unit; so many of them at once. */
 enum { FEW_ROWS = 16, MOST_BATCH = 8 };
-/* Rows of overlapping steps: more gain nothing (docs/passes/wide_blocks.md). */
-enum { CHAIN_ROWS = 2048 };
+/* Overlapping steps with such tiles gain by more rows, as measured (docs/passes/wide_blocks.md). */
+enum { CHAIN_ROWS = 2048, CHAIN_COLUMNS = 1024 };
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
@@ -120,15 +120,25 @@ static bool makes_factor(const Module *m, NodeId n, BlockId b, bool *seen) {
 	return false;
 }
 
-/* The block is the rows of two matmuls of a step, the second of what the first gives, and steps can overlap. */
-static bool is_rows_of_chain(const Module *m, BlockId b) {
+/* Where the block is the rows of two matmuls of a step, the second of what the first gives, and steps can overlap: so
+ * many rows, those of all its tile's batches together, are as many as gain. 0: it is not, or there are more of them. */
+static int64_t rows_of_chain(const Module *m, BlockId b) {
 	bool *seen = arena_array(m->arena, (size_t)m->nodes.count + 1, sizeof *seen);
+	NodeId first = NONE;
+	uint32_t count = 0;
 	if (!m->target->skews_loops || (LoopType)m->config.loop_type.value == LOOP_UNROLL)
-		return false;
-	for (NodeId n = 0; n < m->nodes.count; n++)
-		if (has_rows(m, n, b) && makes_factor(m, n, b, seen))
-			return true;
-	return false;
+		return 0;
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		count += has_rows(m, n, b);
+		first = has_rows(m, n, b) && makes_factor(m, n, b, seen) ? n : first;
+	}
+	if (count != 2 || first == NONE)
+		return 0;
+	const Type *t = node_type(m, first);
+	int64_t rows = CHAIN_ROWS;
+	for (uint32_t i = 0; i + 2 < t->count; i++)
+		rows /= int_max(expr_number(m, t->dims[i]), 1);
+	return expr_number(m, t->dims[t->count - 1]) <= CHAIN_COLUMNS ? rows : 0;
 }
 
 /* ---- the domains ------------------------------------------------------------------------------------------------- */
@@ -152,8 +162,8 @@ static void long_steps(Choosing *s, Module *m, GraphId root, Switch asked) {
 
 /* So many rows of it may be worth their while; 0: more are not. */
 static int64_t most_rows(const Module *m, BlockId b, int64_t size) {
-	int64_t most = is_rows_of_chain(m, b) ? CHAIN_ROWS : is_rows_of_matmul(m, b) ? m->target->mxu_size : 0;
-	int64_t share = m->blocks.at[b].share;
+	int64_t share = m->blocks.at[b].share, most = is_rows_of_matmul(m, b) ? m->target->mxu_size : 0;
+	most = int_max(most, rows_of_chain(m, b));
 	most = share ? int_min(share, most) : most;
 	return size < most ? most : 0;
 }
