@@ -151,10 +151,12 @@ def test_one_loop_gives_all_gradients_of_attention(tmp_path, capsys):
 
 
 def test_a_gradient_that_vmem_does_not_hold_has_a_loop_of_its_own():
-    """d_q of a head is 16 MiB in float32."""
-    long = kit.text("attention_b8_h32_s8192_d128").replace("8192", "32768")
-    backward = pallasc.grad(json.loads(long), residuals=["lse"])
-    assert [len(matmuls(g)) for g in backward["graphs"]] == [3, 0, 4, 0]
+    """d_q of a head is 4 or 16 MiB in float32."""
+    text = kit.text("attention_b8_h32_s8192_d128")
+    for rows, chip in (("8192", "v4"), ("32768", "v6e")):
+        document = json.loads(text.replace("8192", rows))
+        backward = pallasc.grad(document, residuals=["lse"], target=chip)
+        assert [len(matmuls(g)) for g in backward["graphs"]] == [3, 0, 4, 0]
 
 
 def test_without_a_common_block_loops_stay_apart(tmp_path, capsys):
@@ -300,6 +302,7 @@ def test_estimates_are_of_the_chip_asked_for(tmp_path):
     from pallasc.differentiate.estimate import rates
 
     assert rates("v7x")[0] == 3.7e12 and rates("v6e")[1] == 9.2e14
+    assert rates("v4")[3] == 16 << 20 == rates({"base": "v6e", "vmem_bytes": 16 << 20})[3]
     small = {"base": "v6e", "hbm_bytes_per_s": 1e9}
     assert rates(small) == (1e9, *rates("v6e")[1:])
     file = tmp_path / "chip.json"

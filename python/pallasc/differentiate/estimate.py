@@ -4,7 +4,7 @@ import json
 import math
 
 from ..binding import target_text
-from ..chips import RATES
+from ..chips import RATES, VMEM_BYTES
 from ..errors import UsageError
 from .values import topological
 
@@ -15,7 +15,7 @@ MATMULS = ("aten.mm.", "aten.bmm.", "aten.addmm.", "aten.baddbmm.", "tile.dot")
 
 
 def rates(target):
-    """(bytes of HBM, FLOPs of matmuls, FLOPs of lanes), each in a second, of a target.
+    """Of a target: (bytes of HBM, FLOPs of matmuls, FLOPs of lanes in a second, bytes of VMEM).
 
     A target is what `pallasc.compile` takes: a chip's name, a dict, or a path ending in .json.
     Raises UsageError of one that says too little.
@@ -29,12 +29,13 @@ def rates(target):
     if base is not None and base not in RATES:
         raise UsageError(f"unknown target {base!r}; there are {', '.join(RATES)}")
     hbm, flops, clocks = RATES.get(base, (None, None, None))
+    vmem = given.get("vmem_bytes", VMEM_BYTES.get(base, 0))
     if "clock_hz" in given:
         clocks = given["clock_hz"] * given.get("tensorcores", 1)
     found = given.get("hbm_bytes_per_s", hbm), given.get("bf16_flops", flops), clocks
     if not all(isinstance(x, int | float) and x > 0 for x in found):
         raise UsageError("target: hbm_bytes_per_s, bf16_flops and clock_hz are needed")
-    return found[0], found[1], found[2] * LANE_OPS
+    return found[0], found[1], found[2] * LANE_OPS, vmem
 
 
 class Estimate:
@@ -42,7 +43,7 @@ class Estimate:
 
     def __init__(self, program, target):
         self.program = program
-        self.rates = rates(target)
+        *self.rates, self.vmem_bytes = rates(target)
 
     def extent(self, symbol):
         """The number of elements of a block's range."""

@@ -14,9 +14,9 @@ from .estimate import MATMULS
 from .values import LINEAR_VIEWS, Value, shifted_by, symbols_of, topological
 
 ACCUMULATED = ("@sum", "@max", "@lse")
-# What a gradient that is added up over the grid may hold of VMEM: all of it at one point of the
-# blocks that it shares with the grid, in float32; the compiler has two buffers of it.
-HELD_BYTES = 8 << 20
+# What a gradient that is added up over the grid may hold of VMEM, and of how many parts of it one:
+# all of it at one point of the blocks that it shares with the grid, in float32, in two buffers.
+HELD_BYTES, HELD_PARTS = 8 << 20, 6
 
 
 @dataclass
@@ -141,7 +141,8 @@ class Schedule:
         shared = self.estimate.extents(host.grid & target.grid)
         held = 4 * self.estimate.elements(target.value) // shared
         added, kept = self._beside(target), self._beside(host)
-        return held <= HELD_BYTES and added < kept and all(p.number in every for p in own)
+        most = min(HELD_BYTES, self.estimate.vmem_bytes // HELD_PARTS)
+        return held <= most and added < kept and all(p.number in every for p in own)
 
     def _is_looped(self, target):
         """A target is a sum over one block, in a loop, and is stored where nothing else is."""
