@@ -312,6 +312,10 @@ CHOICES = [
     attention_choice("pallas_emit_pipeline_group_size", 1, 1024, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),
+    plain_choice(
+        *("pallas_loop_skew", "off", "auto", "attention.py:causal_attention"),
+        *(attention_args(2, 8192, 128), (1, 1024, 512), "fori_loop"),
+    ),
     attention_choice("pallas_step_pairs", "off", "auto", 256, SMALL, "fori_loop"),
     attention_choice("pallas_step_pairs", "off", "auto", 128, SMALL, "emit_pipeline"),
     plain_choice(
