@@ -346,6 +346,10 @@ CHOICES = [
         attention_choice("pallas_wide_blocks", "off", "auto", width, SMALL, "fori_loop", 8)
         for width in (256, 128, 64)
     ),
+    plain_choice(
+        *("pallas_loop_skew", "off", "auto", "attention.py:causal_attention"),
+        *(attention_args(2, 8192, 128), (1, 1024, 512), "fori_loop"),
+    ),
     attention_choice("pallas_step_pairs", "off", "auto", 256, SMALL, "fori_loop"),
     attention_choice("pallas_step_pairs", "off", "auto", 128, SMALL, "emit_pipeline"),
     plain_choice(

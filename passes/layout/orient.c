@@ -97,9 +97,8 @@ NodeId across_index(const Orient *o, NodeId x) {
 	const Type *t = old_type(o, x);
 	if (t->count == 2 && is_one(o, t->dims[0]) && view_adds_units(op))
 		x = node_input(o->m, x, 0);
-	bool found = x != NONE && x < o->nodes && old_type(o, x)->kind == TYPE_TENSOR && old_type(o, x)->count == 1 &&
-	             (node_get(o->m, x)->op == OP_TILE_INDEX || node_get(o->m, x)->op == OP_LOAD);
-	return found ? x : NONE;
+	return x != NONE && x < o->nodes && node_get(o->m, x)->op == OP_TILE_INDEX && old_type(o, x)->count == 1 ? x
+	                                                                                                         : NONE;
 }
 
 Stand beside_turned(const Orient *o, NodeId n, NodeId x) {
