@@ -185,7 +185,8 @@ static void find_same(Invariants *v) {
 static void find_kept(Invariants *v) {
 	for (StmtId s = region_last(v->k, v->k->body); s != NONE; s = kernel_stmt(v->k, s)->prev) {
 		const KStmt *stmt = kernel_stmt(v->k, s);
-		bool same = is_same(v, stmt), wanted = !same || v->wanted[stmt->result];
+		bool same = is_same(v, stmt), number = same && v->k->values.at[stmt->result].type != KTYPE_TILE;
+		bool wanted = !same || number || v->wanted[stmt->result];
 		bool kept = same && wanted && may_keep(v, stmt);
 		if (kept) {
 			v->kept[stmt->result] = v->inside[stmt->result] = true;
@@ -345,5 +346,7 @@ int64_t kernel_keep_invariants(Kernel *k, const Target *t) {
 		return 0;
 	for (uint32_t d = v.dim; d < k->grid.count; d++)
 		k->grid.at[d].parallel = false;
-	return move(&v, t, behind_program_ids(k));
+	int64_t bytes = move(&v, t, behind_program_ids(k));
+	kernel_drop_unread(k); /* numbers that stay, and what only those read */
+	return bytes;
 }

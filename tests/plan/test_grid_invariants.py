@@ -111,6 +111,27 @@ def test_what_it_computes(epilogue, looped, walk):
         assert error.max() <= 0.06  # rows are rounded to bfloat16, here and there from either side
 
 
+def test_a_number_in_between():
+    """A sum of all of a tile is a number, of which a tile that is kept is made again."""
+    g = Graph("scaled")
+    x = g.input("x", [8, 128], "float32")
+    y = g.input("y", [64, 128], "float32")
+    out = g.output("out", [64, 128], "float32")
+    with g.grid(m=64) as (m,):
+        total = ops.sum(ops.exp(x[:, :]), [0, 1])
+        out[m, :] = y[m, :] * ops.sum(ops.exp(x[:, :] / total), 0)[None, :]
+    module = pallasc.compile(g, {"block_sizes": [16]} | ON, "v6e")
+    assert "def invariants():" in module.source
+    draw = np.random.default_rng(0)
+    values = [draw.standard_normal(shape).astype(np.float32) for shape in ((8, 128), (64, 128))]
+    ran = simulate(module.load(), values, interpret_params())
+    assert not ran.races
+    assert not ran.complaints
+    wide, rows = (array.astype(np.float64) for array in values)
+    wanted = rows * np.exp(wide / np.exp(wide).sum()).sum(0)
+    np.testing.assert_allclose(ran.outputs[0], wanted, rtol=1e-5)
+
+
 def test_what_it_would_not_save():
     """One tile of columns: no step finds what another computed. And conversions are cheap."""
     (line,) = [
