@@ -18,7 +18,7 @@ BOUNDS = {
     "held back, not steered": (0.035, 0.2),
     "held back, steered": (0.12, 0.28),
     "fitted, all": (0.04, 0.16),
-    "fitted, not steered": (0.035, 0.145),
+    "fitted, not steered": (0.035, 0.15),
     "fitted, steered": (0.1, 0.195),
 }
 
