@@ -289,6 +289,7 @@ def plain_choice(key, off, on, kernel, args, blocks, loop=None, **tunables):
 
 
 SMALL = (1, 512, 1024)
+ONE_ROW = ("bfloat16[1,4096]", "bfloat16[4096,4096]")
 # One line each: key, off, on, kernel. A key that this compiler does not know is left out.
 CHOICES = [
     attention_choice("pallas_pre_broadcast", "off", "on", 256, SMALL, "emit_pipeline"),
@@ -322,6 +323,10 @@ CHOICES = [
         *("pallas_straight_loops", "off", "auto", SPLIT_K, split_k_args(512)),
         *((512, 64, 1024), "fori_loop"),
         split_k=8,
+    ),
+    plain_choice(
+        *("pallas_straight_loops", "off", "auto", MATMUL, ONE_ROW),
+        *((1, 512, 512), "emit_pipeline"),
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
 ]
