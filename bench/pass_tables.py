@@ -313,11 +313,12 @@ def scaled_table():
 def straight_table():
     """Loops and straight code."""
 
-    def multiply(blocks, loop, chips=V7X, depth=4096):
-        args = (f"bfloat16[4096,{depth}]", f"bfloat16[{depth},4096]")
+    def multiply(blocks, loop, chips=V7X, depth=4096, rows=4096):
+        args = (f"bfloat16[{rows},{depth}]", f"bfloat16[{depth},4096]")
         config = {"block_sizes": list(blocks), "pallas_loop_type": loop}
         steps = depth // blocks[2]
-        name = f"K={depth}, {list(blocks)}, {loop}: {steps} step{'s' if steps > 1 else ''}"
+        size = f"M={rows}, K={depth}" if rows < 4096 else f"K={depth}"
+        name = f"{size}, {list(blocks)}, {loop}: {steps} step{'s' if steps > 1 else ''}"
         return Case(name, MATMUL, args, config, chips)
 
     cube = (1024, 1024, 1024)
@@ -327,6 +328,7 @@ def straight_table():
         multiply((512, 512, 512), "fori_loop"),
         multiply((1024, 1024, 4096), "emit_pipeline"),
         multiply((512, 512, 1), "emit_pipeline", depth=1),
+        multiply((1, 512, 512), "emit_pipeline", BOTH, rows=1),
     ]
     ways = switch("pallas_straight_loops", "off", "auto")
     return comparison("matmul, M=N=4096", cases, ways, time_and_vmem)

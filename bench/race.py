@@ -319,6 +319,7 @@ def plain_choice(key, off, on, kernel, args, blocks, loop=None, **tunables):
 
 
 SMALL = (1, 512, 1024)
+ONE_ROW = ("bfloat16[1,4096]", "bfloat16[4096,4096]")
 # One line each: key, off, on, kernel. A key that this compiler does not know is left out.
 CHOICES = [
     attention_choice("pallas_pre_broadcast", "off", "on", 256, SMALL, "emit_pipeline"),
@@ -366,9 +367,14 @@ CHOICES = [
         split_k=8,
     ),
     plain_choice(
+<<<<<<< HEAD
         *("pallas_windows_across", "off", "on", "attention_more.py:decode_attention"),
         *(("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2), (1, 1024), "fori_loop"),
         **{"pallas_fori_dma": "on", "pallas_loop_skew": "off"},
+=======
+        *("pallas_straight_loops", "off", "auto", MATMUL, ONE_ROW),
+        *((1, 512, 512), "emit_pipeline"),
+>>>>>>> matmul
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
     plain_choice(

@@ -14,6 +14,8 @@
 
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
 enum { AUTO_STEPS = 8 };
+/* Few rows: a share of the matrix unit's. */
+enum { FEW_ROWS = 8 };
 static bool holds(const Module *m, GraphId g, Lowering how) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
 		if (op_lowering(node_get(m, n)->op) == how)
@@ -45,6 +47,25 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 	return counted && legal && way_type(p) != LOOP_UNROLL;
 }
 
+/* All that the loop carries is a sum of products of so few rows that they take no time beside the copies of their right
+ * factors. A loop that copies these starts empty at each grid point. Of sizes that are given: near default ones unrolled
+ * loops are looked at anyway, and what is there must save 5% of what stands (choose_near.c). */
+static bool multiplies_few_rows(const Planner *p, GraphId g) {
+	int64_t shape[DIM_MAX];
+	uint32_t found = 0;
+	if (!p->m->config.block_sizes.set)
+		return false;
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		if (op_lowering(node_get(p->m, n)->op) != LOWER_MATMUL)
+			continue;
+		uint32_t rank = plan_shape(p->plan, n, FORM_NATURAL, shape);
+		if (rank < 2 || shape[rank - 2] * FEW_ROWS > p->m->target->mxu_size)
+			return false;
+		found++;
+	}
+	return found == 1 && graph_get(p->m, g)->carried.count == 1;
+}
+
 /* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands
  * nothing on, but a loop of it copies its windows while nothing computes. From a tile's begin on, only what has a matmul:
  * others gain nothing but VMEM that they hold. */
@@ -53,7 +74,8 @@ static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool streams = affine_is_int(&loop->dim[0].begin) || holds(p->m, loop->graph, LOWER_MATMUL);
 	return !must_copy && streams && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
 	       !holds(p->m, loop->graph, LOWER_LOOP) &&
-	       (steps == 1 || carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target));
+	       (steps == 1 || multiplies_few_rows(p, loop->graph) ||
+	        carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target));
 }
 
 const char *loop_straight(Planner *p, const Loop *loop) {

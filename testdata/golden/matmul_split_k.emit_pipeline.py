@@ -20,39 +20,33 @@ KERNEL_INFO = {
     ],
     "config": {
         "block_sizes": [32, 64, 128],
-        "pallas_loop_type": "emit_pipeline",
+        "pallas_loop_type": "unroll",
         "pallas_pre_broadcast": False,
         "split_k": 4,
     },
-    "vmem_bytes": 180802,
-    "vmem": {
-        "windows": 16384,
-        "inner": 49152,
-        "scratch": 32768,
-        "intermediates": 82498,
-    },
+    "vmem_bytes": 230147,
+    "vmem": {"windows": 114688, "inner": 0, "scratch": 16384, "intermediates": 99075},
     "flops": 8388608,
     "hbm_bytes": 401408,
     "estimate": {
-        "cycles": 13466,
-        "seconds": 7.673e-06,
+        "cycles": 5073,
+        "seconds": 2.891e-06,
         "mxu": 128,
         "vector": 24,
         "xlu": 0,
         "eup": 0,
-        "load": 64,
-        "store": 48,
+        "load": 43,
+        "store": 16,
         "hbm": 438,
-        "waits": 7605,
-        "start": 609,
+        "waits": 1103,
+        "start": 1261,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
 }
 
 
-def _matmul_split_k_kernel(x_hbm, y_hbm, out_ref, out_acc_ref, acc_ref):
-    tile_m = pl.program_id(0)
+def _matmul_split_k_kernel(x_ref, y_ref, out_ref, out_acc_ref):
     outer_k = pl.program_id(2)
 
     @pl.when(outer_k == 0)
@@ -71,21 +65,11 @@ def _matmul_split_k_kernel(x_hbm, y_hbm, out_ref, out_acc_ref, acc_ref):
         return acc_1
 
     # acc = hl.zeros([tile_m, tile_n], dtype=torch.float32)
-    acc_ref[...] = jnp.zeros((32, 64), jnp.float32)
-
-    def body(x_win, y_win):
-        acc_ref[...] = step(x_win, y_win, acc_ref[...])
-
-    pipeline = pltpu.emit_pipeline(
-        body,
-        grid=(2,),
-        in_specs=[
-            pl.BlockSpec((32, 128), lambda j: (tile_m, outer_k * 2 + j)),
-            pl.BlockSpec((64, 128), lambda j: (0, outer_k * 2 + j)),
-        ],
-    )
-    pipeline(x_hbm, y_hbm)
-    acc_2 = acc_ref[...]
+    acc_2 = jnp.zeros((32, 64), jnp.float32)
+    for j in range(2):
+        acc_2 = step(
+            x_ref.at[:, pl.ds(j * 128, 128)], y_ref.at[:, pl.ds(j * 128, 128)], acc_2
+        )
     # hl.atomic_add(out, [tile_m, tile_n], acc)
     out_acc_ref[...] = out_acc_ref[...] + acc_2
 
@@ -101,8 +85,8 @@ def _matmul_split_k_jit(x, y, interpret):
         name="matmul_split_k",
         grid=(2, 1, 4),
         in_specs=[
-            pl.BlockSpec(memory_space=pl.ANY),
-            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((32, 256), lambda tile_m, tile_n, outer_k: (tile_m, outer_k)),
+            pl.BlockSpec((64, 256), lambda tile_m, tile_n, outer_k: (0, outer_k)),
         ],
         out_specs=[
             pl.BlockSpec((32, 64), lambda tile_m, tile_n, outer_k: (tile_m, 0)),
@@ -111,7 +95,6 @@ def _matmul_split_k_jit(x, y, interpret):
             jax.ShapeDtypeStruct((64, 64), jnp.bfloat16),
         ],
         scratch_shapes=[
-            pltpu.VMEM((32, 64), jnp.float32),
             pltpu.VMEM((32, 64), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(

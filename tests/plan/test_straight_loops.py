@@ -81,6 +81,28 @@ def test_other_steps_from_a_begin_stay_a_loop(graph, asked, config):
     assert loop(graph, "v6e", pallas_loop_type=asked, **config)[0] == asked
 
 
+@pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
+@pytest.mark.parametrize("graph", ["matmul_m1_4096", "matmul_m7_4096"])
+def test_few_rows_of_a_matmul(graph, asked):
+    """512 KiB of weights a step: the sum is small, but a loop waits at each grid point."""
+    why = "pallas_straight_loops auto: 8 steps on resident blocks"
+    for chip in ("v5e", "v6e", "v7x"):
+        assert loop(graph, chip, pallas_loop_type=asked) == ("unroll", why, 0)
+
+
+@pytest.mark.parametrize("rows", [32, 64])
+def test_how_many_rows_are_few(rows):
+    """An eighth of the matrix unit's 256."""
+    config = {"block_sizes": [rows, 512, 512], "pallas_wide_blocks": "off"}
+    found = loop(pallas_loop_type="emit_pipeline", **config)[0]
+    assert found == ("unroll" if rows == 32 else "emit_pipeline")
+
+
+def test_few_rows_of_several_matmuls_stay_a_loop():
+    """Attention of one query row: what it carries is no sum of products alone."""
+    assert loop("decode_attention_8192", "v6e", pallas_loop_type="fori_loop")[0] == "fori_loop"
+
+
 def test_windows_that_must_be_copied_are():
     """pallas_fori_dma on is obeyed."""
     found = loop(pallas_loop_type="fori_loop", pallas_fori_dma="on", **BLOCKS)
