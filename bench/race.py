@@ -367,14 +367,13 @@ CHOICES = [
         split_k=8,
     ),
     plain_choice(
-<<<<<<< HEAD
         *("pallas_windows_across", "off", "on", "attention_more.py:decode_attention"),
         *(("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2), (1, 1024), "fori_loop"),
         **{"pallas_fori_dma": "on", "pallas_loop_skew": "off"},
-=======
+    ),
+    plain_choice(
         *("pallas_straight_loops", "off", "auto", MATMUL, ONE_ROW),
         *((1, 512, 512), "emit_pipeline"),
->>>>>>> matmul
     ),
     plain_choice("pallas_column_strips", "off", "auto", LAYER_NORM, layer_norm_args(10240), (128,)),
     plain_choice(
