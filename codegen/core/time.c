@@ -149,8 +149,6 @@ static Run loop_run(Timing *t, StmtId stmt) {
 	step.waits += wait;
 	step.hbm_bytes += (in + out + started) * t->bytes_per_cycle;
 	run_add(&run, &step, steps);
-	if (loop->across && loop->dim[0].computed)
-		run_add(&run, &step, 1); /* data end it: half of its last step is beyond, and half of all steps are */
 	run.cycles += first;
 	run.waits += first;
 	return run;
