@@ -629,6 +629,13 @@ static bool staged_fits(Verifier *v, const KLoop *loop) {
 	return true;
 }
 
+static bool copies_windows(const KLoop *loop) {
+	bool any = false;
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		any = any || loop->windows.at[i].dma;
+	return any;
+}
+
 static bool kverify_loop(Verifier *v) {
 	const KLoop *loop = kernel_stmt(v->k, v->stmt)->loop;
 	if (!loop)
@@ -644,9 +651,10 @@ static bool kverify_loop(Verifier *v) {
 	if (loop->rank == 0 && (!goes_on || loop->type != LOOP_FORI || loop->windows.count))
 		return kverify_error(v, "kernel-structure", "carry the bool first, in a fori_loop without windows",
 		                     "a loop without dims runs while what it carries first is set");
-	if (staged && (loop->rank != 1 || !loop_steps(v, loop, &steps)))
+	bool counted = loop_steps(v, loop, &steps) || (loop->type == LOOP_FORI && !copies_windows(loop));
+	if (staged && (loop->rank != 1 || !counted))
 		return kverify_error(v, "kernel-structure", "they are one number",
-		                     "what stands before or behind a loop needs to know its steps");
+		                     "what stands before or behind a loop that copies windows needs to know its steps");
 	if (!carries(v, loop->carried.at, loop->carried.count) || !scratch_fits(v, loop) || !staged_fits(v, loop))
 		return false;
 	if (loop->runs != NONE && !kverify_int(v, loop->runs, false))

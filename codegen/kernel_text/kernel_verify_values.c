@@ -135,7 +135,8 @@ static bool step_fits(Verifier *v, const KRef *r) {
 	if (!said || r->rank || kernel_stmt(v->k, v->stmt)->op != K_CALL)
 		return kverify_error(v, "kernel-structure", "it is an argument of a call, in a loop that says `runs`",
 		                     "only a whole window of a loop is one at a step");
-	if (beside && !int_is_const(v->k, r->at, &number))
+	bool counted = beside && int_is_const(v->k, loop->dim[0].steps, &number);
+	if (beside && !int_is_const(v->k, r->at, &number) && (counted || int_reads(v->k, r->at, loop->dim[0].step)))
 		return kverify_error(v, "kernel-structure", NULL, "before and behind a loop the step is a number");
 	if (loop->type != LOOP_FORI && loop->type != LOOP_UNROLL && !piped_step_fits(v, r->at))
 		return kverify_error(

@@ -359,8 +359,10 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 			return arena_printf(s->p->a, "%s is needed one step ahead and in its own step", win->ref);
 	}
 	const char *wrong = s->loop->handed.count ? NULL : "the rest of the step reads nothing of it";
-	if (hands_too_much(s))
+	if (hands_too_much(s)) {
+		s->loop->overlap_flops = 0; /* nothing is lost */
 		return "it would hand on what it loads";
+	}
 	for (uint32_t i = 0; i < s->loop->handed.count && !wrong && s->loop->type != LOOP_UNROLL; i++)
 		wrong = not_handed(s, s->loop->handed.at[i].node);
 	return wrong;
@@ -440,7 +442,11 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
 	bool any = choose_ahead(&s);
+<<<<<<< HEAD
 	loop->overlap_flops = counts && !(loop->skew_why && loop->dim[0].computed) ? ahead_flops(&s) : 0;
+=======
+	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
+>>>>>>> masked
 	if (!loop->skew_why)
 		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
 	if (!loop->skew_why && way_is(p, ROW_SKEW, SKEW_IN_TURN))
@@ -450,7 +456,6 @@ static void skew_loop(Planner *p, uint32_t l) {
 		return;
 	}
 	loop->skewed = p->plan->skewed = true;
-	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
 	for (NodeId n = 0; n < p->m->nodes.count; n++) {
 		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
 		p->plan->values[n].seldom = p->plan->values[n].seldom || s.seldom[n];

@@ -62,3 +62,16 @@ def test_numbers(graph, blocks, chip):
     config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"}
     assert loop(graph, blocks, chip)["skewed"]
     assert simulated.wrong(kit.document(graph), config, chip) == []
+
+
+@pytest.mark.parametrize("blocks", [[1, 128, 128], [1, 256, 128]])
+@pytest.mark.parametrize("rewrites", ["", "split", "split,skew", "split,skew,pairs"])
+def test_as_text(blocks, rewrites):
+    """What stands behind a loop whose steps are an int of the kernel is verified and read again."""
+    config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"}
+    text = kit.emitted("kernel", "causal_attention", f"--rewrites={rewrites}", **config).out
+    again, whole = kit.accepted("-", text=text), kit.emitted("python", "causal_attention", **config)
+    # Read between two rewrites, variables are numbered in the order of the text.
+    assert sorted(again.out.replace("next_1", "next")) == sorted(
+        whole.out.replace("next_1", "next")
+    )
