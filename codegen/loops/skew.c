@@ -442,11 +442,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
 	bool any = choose_ahead(&s);
-<<<<<<< HEAD
-	loop->overlap_flops = counts && !(loop->skew_why && loop->dim[0].computed) ? ahead_flops(&s) : 0;
-=======
 	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
->>>>>>> masked
 	if (!loop->skew_why)
 		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
 	if (!loop->skew_why && way_is(p, ROW_SKEW, SKEW_IN_TURN))
