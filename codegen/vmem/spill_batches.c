@@ -3,7 +3,7 @@
  * meanwhile: libtpu's reports of decoding from pages of 8 heads, 256 to 2048 tokens a step (tests/vmem). */
 #include "live.h"
 
-enum { SPILLED_SHARE = 4, FEW_ROWS = 16 };
+enum { SPILLED_SHARE = 4, FEW_ROWS = 8 }; /* rows of one register */
 
 /* What it is of, where it is of the same lanes under another shape. */
 static StmtId made_by(const Kernel *k, KArg x) {
