@@ -21,7 +21,7 @@ enum {
 	LEAST_CYCLES = 20000 /* of a shorter kernel `auto` saves less than its launch takes */
 };
 /* By the time of the core: of kernels that it says less of some gain nothing (docs/passes/third_buffers.md). */
-#define SAVES_AT_LEAST 1.06
+#define SAVES_AT_LEAST 1.038
 
 /* ON: somewhere three are asked for; OFF: other counts are. */
 static Switch asked(const Planner *p) {
