@@ -12,8 +12,8 @@ Kernel *plan_kernel(Plan *p);
 bool kernel_has_invariants(Kernel *k);
 /* It is computed at the first step of that dim; returns the bytes of VMEM that keep it. */
 int64_t kernel_keep_invariants(Kernel *k, const Target *t);
-/* build_tables.c: rows of a table of 16 bits that stays are gathered one by one. It is widened at the grid's first point;
- * returns the bytes of VMEM that keep it so. */
+/* build_tables.c: rows of a table of 16 bits that stays are gathered one by one. It is widened at the grid's first
+ * point; returns the bytes of VMEM that keep it so. */
 bool kernel_has_tables(Kernel *k);
 int64_t kernel_widen_tables(Kernel *k, const Target *t);
 /* All kernels of a program, and the wrapper around them. */

@@ -258,7 +258,8 @@ static double beside_copies(double in, double gives, double computes) {
 static double points_held(const Kernel *k) {
 	int buffers = 2;
 	for (uint32_t i = 0; i < k->buffers.count; i++)
-		if (in_grid(&k->buffers.at[i]) && k->buffers.at[i].role == BUFFER_IN && k->buffers.at[i].buffers > buffers)
+		if (in_grid(&k->buffers.at[i]) && k->buffers.at[i].role == BUFFER_IN &&
+		    k->buffers.at[i].buffers > buffers)
 			buffers = k->buffers.at[i].buffers;
 	return buffers;
 }

@@ -50,9 +50,9 @@ static double loops_wait(Planner *p, double step_compute) {
 		int latencies = step_copies(p, loop, &hidden, &shown);
 		double rest = hidden > step_compute ? hidden - step_compute : 0;
 		if (loop->dma && steps > 0)
-			wait += loop_entries(p, l) * (loop->across ? steps * rest + (loop->dim[0].computed ? hidden : 0)
-			                                           : steps * shown + hidden + (steps - 1) * rest +
-			                                                     latencies * latency);
+			wait += loop_entries(p, l) *
+			        (loop->across ? steps * rest + (loop->dim[0].computed ? hidden : 0)
+			                      : steps * shown + hidden + (steps - 1) * rest + latencies * latency);
 	}
 	return wait;
 }

@@ -37,8 +37,8 @@ static int64_t carried_bytes(const Planner *p, const Graph *g) {
 	return bytes;
 }
 
-/* Its steps are counted when the kernel is printed. Where they begin may be computed: at a tile of the grid, whose block
- * is resident, so that each stands at a number in it. */
+/* Its steps are counted when the kernel is printed. Where they begin may be computed: at a tile of the grid, whose
+ * block is resident, so that each stands at a number in it. */
 static bool can_be_straight(const Planner *p, const Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
 	const LoopDim *dim = &loop->dim[0];
@@ -48,8 +48,8 @@ static bool can_be_straight(const Planner *p, const Loop *loop) {
 }
 
 /* All that the loop carries is a sum of products of so few rows that they take no time beside the copies of their right
- * factors. A loop that copies these starts empty at each grid point. Of sizes that are given: near default ones unrolled
- * loops are looked at anyway, and what is there must save 5% of what stands (choose_near.c). */
+ * factors. A loop that copies these starts empty at each grid point. Of sizes that are given: near default ones
+ * unrolled loops are looked at anyway, and what is there must save 5% of what stands (choose_near.c). */
 static bool multiplies_few_rows(const Planner *p, GraphId g) {
 	int64_t shape[DIM_MAX];
 	uint32_t found = 0;
@@ -67,8 +67,8 @@ static bool multiplies_few_rows(const Planner *p, GraphId g) {
 }
 
 /* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands
- * nothing on, but a loop of it copies its windows while nothing computes. From a tile's begin on, only what has a matmul:
- * others gain nothing but VMEM that they hold. */
+ * nothing on, but a loop of it copies its windows while nothing computes. From a tile's begin on, only what has a
+ * matmul: others gain nothing but VMEM that they hold. */
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy = (Switch)p->m->config.fori_dma.value == SWITCH_ON && way_type(p) == LOOP_FORI;
 	bool streams = affine_is_int(&loop->dim[0].begin) || holds(p->m, loop->graph, LOWER_MATMUL);

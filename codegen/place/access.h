@@ -146,8 +146,8 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 bool refuse_block(Planner *p, const AccessWant *w, const char *why);
 
 /* buffers.c */
-/* jax's grid pipeline keeps 1 or 2 windows of an input, and third.c may make a pipeline of 3 of it: sets o->buffers, or false after a diagnostic. A tensor that a
- * loop copies as well keeps its count there. */
+/* jax's grid pipeline keeps 1 or 2 windows of an input, and third.c may make a pipeline of 3 of it: sets o->buffers, or
+ * false after a diagnostic. A tensor that a loop copies as well keeps its count there. */
 bool grid_buffers(Planner *p, Operand *o, bool also_copied);
 
 /* smem.c: marks the accesses of tensors that stand whole in SMEM; the operand of one. */

@@ -301,7 +301,8 @@ static bool try_merged(Planner *p, const Operand *o, const AccessWant *w, Candid
 
 /* ---- the choice ------------------------------------------------------------------------------------------------- */
 
-/* A grid in any order before one that no second core can take; no branches beside a loop's matmuls; then the fewest bytes. */
+/* A grid in any order before one that no second core can take; no branches beside a loop's matmuls; then the fewest
+ * bytes. */
 static bool cheaper(const Candidate *a, const Candidate *b) {
 	if (a->ordered != b->ordered)
 		return !a->ordered;

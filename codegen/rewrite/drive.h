@@ -30,9 +30,9 @@ struct Driver {
 	const Placing *placing;
 	StmtId told;          /* the call for which placing->before was asked; NONE */
 	IntId step[RANK_MAX]; /* each dim's step number where statements go */
-	const ValueId *from; /* values that are others where a window of another grid point is named, */
-	const IntId *to;     /* and these, */
-	uint32_t moved;      /* so many */
+	const ValueId *from;  /* values that are others where a window of another grid point is named, */
+	const IntId *to;      /* and these, */
+	uint32_t moved;       /* so many */
 	IntId named, by;      /* instead of the expression `named`, which has a variable; NONE */
 	uint32_t **uses;      /* by value, once somebody asks */
 	struct Fori *fori;    /* drive_fori.c's own */

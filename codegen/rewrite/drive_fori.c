@@ -164,9 +164,8 @@ static void find_next_point(Fori *f) {
 		IntId own = int_value(k, f->program[g]), steps = int_const(k, k->grid.at[g].steps);
 		points *= k->grid.at[g].steps;
 		if (k->grid.at[g].steps > 1)
-			number = number == NONE
-			                 ? own
-			                 : int_binary(k, INT_ADD, int_binary(k, INT_MUL, number, steps), own);
+			number = number == NONE ? own
+			                        : int_binary(k, INT_ADD, int_binary(k, INT_MUL, number, steps), own);
 	}
 	f->first = int_binary(k, INT_EQ, number, int_const(k, 0));
 	IntId left = named_int(d, int_binary(k, INT_ADD, number, int_const(k, 1)), "next_point");
@@ -198,7 +197,8 @@ static void count_steps(Fori *f) {
 	store_count(f, int_const(k, 0));
 	d->at = outer;
 	KArg ref = karg_ref(count_element(f));
-	ValueId base = kernel_result(k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, "steps_before");
+	ValueId base =
+		kernel_result(k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, "steps_before");
 	f->base = int_value(k, base);
 	IntId steps = int_binary(k, INT_MAX, drive_total_steps(d), int_const(k, 1));
 	f->after = named_int(d, int_binary(k, INT_ADD, f->base, steps), "steps_after");

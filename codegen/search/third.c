@@ -1,13 +1,13 @@
-/* third.c - a third buffer of the grid's input windows. With two, a point's blocks start to come when the point before it
- * starts, behind what the one before that gives: where copies take about as long as what a point computes, HBM is idle
- * for the latency of a copy at every other point. With three they start a point earlier:
+/* third.c - a third buffer of the grid's input windows. With two, a point's blocks start to come when the point before
+ * it starts, behind what the one before that gives: where copies take about as long as what a point computes, HBM is
+ * idle for the latency of a copy at every other point. With three they start a point earlier:
  *
  *     HBM, two     in 2 out 0|idle|in 3 out 1|idle|        HBM, three   in 3 out 0 in 4 out 1 in 5 out 2
  *     core           point 1     |  point 2     |          core            point 1   point 2   point 3
  *
  * jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. So the grid becomes a
- * pipeline in the kernel (rewrite_pipelined.c), which one core runs. Taken where the time of the core says that it saves
- * enough, and VMEM has room. */
+ * pipeline in the kernel (rewrite_pipelined.c), which one core runs. Taken where the time of the core says that it
+ * saves enough, and VMEM has room. */
 #include "search.h"
 #include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
@@ -40,8 +40,8 @@ static bool gains_third(Planner *p, const Operand *o) {
 }
 
 static bool is_plain(const Operand *o) {
-	return o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && !o->fused && (!o->output || o->alias_of == NONE) &&
-	       !(o->input && o->output);
+	return o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && !o->fused &&
+	       (!o->output || o->alias_of == NONE) && !(o->input && o->output);
 }
 
 /* Why the grid's own pipeline stays; NULL: it need not. */
@@ -93,8 +93,8 @@ static double cycles_with(Planner *p, const bool *third, int count) {
 static bool refuse(Planner *p, const char *why) {
 	if (!p->way.trial)
 		diag_error(p->d, config_place(&p->m->config.load_buffer_count.origin), "unsupported-config",
-		           "give it 1 or 2", "pallas_load_buffer_count: 3 windows, but the grid's pipeline keeps 1 or 2: %s",
-		           why);
+		           "give it 1 or 2",
+		           "pallas_load_buffer_count: 3 windows, but the grid's pipeline keeps 1 or 2: %s", why);
 	return false;
 }
 
@@ -118,6 +118,7 @@ bool plan_third(Planner *p) {
 		return true;
 	}
 	walk_in_order(plan);
-	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three, two);
+	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three,
+	            two);
 	return true;
 }

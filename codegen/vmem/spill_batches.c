@@ -1,6 +1,7 @@
-/* spill_batches.c - factors of a batch of matmuls of few rows that are masked: each matrix of the batch is multiplied by itself, one
- * after the other, and what is masked of the next ones is ready before. A quarter of the largest such factor is spilled
- * meanwhile: libtpu's reports of decoding from pages of 8 heads, 256 to 2048 tokens a step (tests/vmem). */
+/* spill_batches.c - factors of a batch of matmuls of few rows that are masked: each matrix of the batch is multiplied
+ * by itself, one after the other, and what is masked of the next ones is ready before. A quarter of the largest such
+ * factor is spilled meanwhile: libtpu's reports of decoding from pages of 8 heads, 256 to 2048 tokens a step
+ * (tests/vmem). */
 #include "live.h"
 
 enum { SPILLED_SHARE = 4, FEW_ROWS = 8 }; /* rows of one register */

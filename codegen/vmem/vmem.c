@@ -185,7 +185,8 @@ static bool has_third(const Plan *plan) {
 }
 
 /* Where the grid is a pipeline in the kernel (third.c), the compiler may keep, in 32 bits, what one run over the strips
- * of a tile loads for the next, which loads it again: of RMS norm in blocks of [64, 8192] 1.7 MiB, of a softmax none. */
+ * of a tile loads for the next, which loads it again: of RMS norm in blocks of [64, 8192] 1.7 MiB, of a softmax none.
+ */
 static int64_t loaded_again(const Plan *plan, const Module *m) {
 	const Strips *s = plan->strips;
 	int64_t bytes = 0;

@@ -1,10 +1,10 @@
 /* batch.c - positions of a grid dim that only say where data lie become a tile: a grid step takes several.
  *
- * What: a grid over single positions of a dim (`for b, h in hl.grid(...)`) whose index stands in loads and stores alone.
- * Values that depend on it get the dim in front, matmuls become matmuls of a batch; each value is computed of what it
- * was, by the same ops. Why on a TPU: of few rows, as of the queries that share a head of keys, a step is a chain of
- * latencies (copies, matmul, maximum, exp2, matmul) in which every unit waits for the one before. Several such chains
- * stand beside each other in straight code, and a copy brings the window of all.
+ * What: a grid over single positions of a dim (`for b, h in hl.grid(...)`) whose index stands in loads and stores
+ * alone. Values that depend on it get the dim in front, matmuls become matmuls of a batch; each value is computed of
+ * what it was, by the same ops. Why on a TPU: of few rows, as of the queries that share a head of keys, a step is a
+ * chain of latencies (copies, matmul, maximum, exp2, matmul) in which every unit waits for the one before. Several such
+ * chains stand beside each other in straight code, and a copy brings the window of all.
  *
  *     h = begin u2                               h = symnode u2                     u2: 8
  *     k = load pages[h, numbers, :, :]      =>   k = load pages[h, numbers, :, :]   [u2, u4, 64, 128]
@@ -87,7 +87,8 @@ static bool result_has(const Batch *x, NodeId n) {
 	NodeId call = node_input(x->m, n, 0);
 	const Arg *which = node_arg(x->m, n, 1);
 	return call != NONE && node_get(x->m, call)->op == OP_FOR_LOOP && which->kind == ARG_INT &&
-	       arg_has(x, arg_item(x->m, graph_results(x->m, node_arg(x->m, call, 0)->graph), (uint32_t)which->integer));
+	       arg_has(x,
+	               arg_item(x->m, graph_results(x->m, node_arg(x->m, call, 0)->graph), (uint32_t)which->integer));
 }
 
 static bool spread(Batch *x, NodeId n) {
@@ -227,7 +228,8 @@ static bool effect_can(const Batch *x, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	if (op == OP_FOR_LOOP)
 		return !arg_has(x, node_arg(m, n, 1)) && !arg_has(x, node_arg(m, n, 2));
-	return op == OP_STORE && input_has(x, n, 2) ? accesses(x, n) : !any_arg_has(x, n) && position_entry(x, n) == NONE;
+	return op == OP_STORE && input_has(x, n, 2) ? accesses(x, n)
+	                                            : !any_arg_has(x, n) && position_entry(x, n) == NONE;
 }
 
 static bool node_can(const Batch *x, NodeId n) {
@@ -252,7 +254,8 @@ static bool graphs_can(const Module *m) {
 static bool is_batch(Batch *x) {
 	Module *m = x->m;
 	const Block *block = &m->blocks.at[x->block];
-	if (!block_is_position(m, x->block) || (block->begin != NONE && !expr_is_int(m, block->begin, 0)) || !graphs_can(m))
+	if (!block_is_position(m, x->block) || (block->begin != NONE && !expr_is_int(m, block->begin, 0)) ||
+	    !graphs_can(m))
 		return false;
 	find_values(x);
 	for (NodeId n = 0; n < m->nodes.count; n++)
@@ -272,8 +275,8 @@ bool positions_may_batch(Module *m, BlockId b, int64_t most_rows) {
 	for (NodeId n = 0; n < m->nodes.count; n++) {
 		int64_t rows;
 		bool inside = !node_get(m, n)->dead && graph_get(m, node_get(m, n)->graph)->kind == GRAPH_FOR_LOOP;
-		if (inside && x.has[n] && op_kind(m, n) == KIND_MATMUL && expr_value(m, node_type(m, n)->dims[0], &rows) &&
-		    rows <= most_rows)
+		if (inside && x.has[n] && op_kind(m, n) == KIND_MATMUL &&
+		    expr_value(m, node_type(m, n)->dims[0], &rows) && rows <= most_rows)
 			return true;
 	}
 	return false;

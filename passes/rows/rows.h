@@ -7,7 +7,8 @@
 bool pass_whole_rows(PassContext *c);
 /* batch.c: the graph fixes the block's size: single positions. */
 bool block_is_position(const Module *m, BlockId b);
-/* Several positions may be taken at once, and some matmul of a loop, of at most so many rows, becomes one of a batch. */
+/* Several positions may be taken at once, and some matmul of a loop, of at most so many rows, becomes one of a batch.
+ */
 bool positions_may_batch(Module *m, BlockId b, int64_t most_rows);
 
 bool pass_batch(PassContext *c);

@@ -119,8 +119,7 @@ static bool type_reads(const Narrowing *w, const Type *t) {
 	bool literal = w->size != 1 || w->m->typing != TYPING_ALWAYS;
 	bool found = t->kind == TYPE_SYM && in_arithmetic(w, t->sym);
 	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
-		found = found || in_arithmetic(w, t->dims[i]) ||
-		        (literal && expr_is_int(w->m, t->dims[i], w->size));
+		found = found || in_arithmetic(w, t->dims[i]) || (literal && expr_is_int(w->m, t->dims[i], w->size));
 	return found;
 }
 

@@ -152,7 +152,8 @@ static bool may_join(const Choosing *s) {
 		const Graph *x = graph_get(m, g);
 		if (g == root)
 			continue;
-		can = x->kind == GRAPH_FOR_LOOP && x->blocks.count == 1 && (columns == NONE || x->blocks.at[0] == columns);
+		can = x->kind == GRAPH_FOR_LOOP && x->blocks.count == 1 &&
+		      (columns == NONE || x->blocks.at[0] == columns);
 		columns = can ? x->blocks.at[0] : NONE;
 	}
 	return can;
@@ -272,7 +273,10 @@ static void compile_way(Choosing *s, Trial *trial, Known *known) {
 	Drafts *drafts =
 		share_passes(c, &trial->context) ? program_draft(c->arena, trial->context.module, &c->left) : NULL;
 	const Module *m = trial->context.module;
-	*known = (Known){.planned = drafts, .may_one_hot = m->may_one_hot, .may_split_rows = m->may_split_rows, .row_bytes = m->row_bytes};
+	*known = (Known){.planned = drafts,
+	                 .may_one_hot = m->may_one_hot,
+	                 .may_split_rows = m->may_split_rows,
+	                 .row_bytes = m->row_bytes};
 	known->bound = drafts ? drafts_bound(drafts) : 0;
 	known->lowered = lowers(s, known);
 	trial->program = known->lowered ? program_choose(drafts) : NULL;

@@ -232,10 +232,10 @@ void sizes_domain(Choosing *s) {
 }
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
-	const char *why = value == SIZES_LONG_STEPS  ? "a grid step would copy too little to hide the latency of HBM"
-	                  : value == SIZES_BATCH     ? "one head's few rows keep no unit busy"
-	                  : wide->overlaps           ? "at the ends of a loop's iterations the MXU would run empty more often"
-	                                             : "too few rows use what a loop copies at each grid point";
+	const char *why = value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
+	                  : value == SIZES_BATCH    ? "one head's few rows keep no unit busy"
+	                  : wide->overlaps ? "at the ends of a loop's iterations the MXU would run empty more often"
+	                                   : "too few rows use what a loop copies at each grid point";
 	while (m->enlarged.count < m->blocks.count)
 		vec_push(m->arena, &m->enlarged, (Enlarged){0});
 	m->enlarged.at[wide->block] = (Enlarged){wide->size, why};

@@ -397,10 +397,10 @@ typedef struct Module {
 	bool split_rows;        /* and is to: src/driver/choose.c */
 	bool may_one_hot;       /* rows of tables that are gathered could be found by matmuls, and that may pay */
 	bool one_hot;           /* and are to be: src/driver/choose.c */
-	int64_t row_bytes;      /* of the rows that loops over columns could take whole: whole_rows.c; 0: they could not */
-	bool whole_rows;        /* and are to: src/driver/choose.c */
-	bool configured;        /* it has */
-	bool settled;           /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
+	int64_t row_bytes; /* of the rows that loops over columns could take whole: whole_rows.c; 0: they could not */
+	bool whole_rows;   /* and are to: src/driver/choose.c */
+	bool configured;   /* it has */
+	bool settled;      /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
 	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
 	                    */
 	Typing typing;     /* what module_verify_symbols() found; of the graph as it was loaded */
