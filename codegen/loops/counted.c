@@ -7,6 +7,7 @@
  * A choice by position that gives all lanes of one value but in the last steps is made there alone: under a flag. */
 #include "loops.h"
 #include "codegen/lower/lower.h"
+#include "passes/facts/facts.h"
 
 /* Points of the grid, and steps at them, that are looked at. */
 enum { POINTS_MAX = 1 << 12, STEPS_MAX = 1 << 16 };
@@ -65,6 +66,17 @@ static Span span_of(Planner *p, const Affine *a) {
 
 static Span span_of_lanes(Planner *p, NodeId user, uint32_t i);
 
+/* a + b, or a - b; unknown where a sum may wrap around. */
+static Span span_of_sum(Span a, Span b, bool subtract, Dtype dtype) {
+	bool (*combine)(int64_t, int64_t, int64_t *) = subtract ? checked_sub : checked_add;
+	IntRange range = dtype_range(dtype);
+	Span sum = {true, true, 0, 0};
+	bool fits = a.has_min && a.has_max && b.has_min && b.has_max &&
+	            combine(a.min, subtract ? b.max : b.min, &sum.min) &&
+	            combine(a.max, subtract ? b.min : b.max, &sum.max) && sum.min >= range.low && sum.max <= range.high;
+	return fits ? sum : (Span){0};
+}
+
 /* Of a tile's numbers, and of what is added to them. */
 static Span span_of_tile(Planner *p, NodeId n) {
 	const Node *node = node_get(p->m, n);
@@ -78,7 +90,7 @@ static Span span_of_tile(Planner *p, NodeId n) {
 		BlockId b = query_block(p->m, n);
 		Affine begin = block_offset(p, node->graph, b);
 		Span r = span_of(p, &begin);
-		r.max += block_size(p, b) - 1;
+		r.has_max = r.has_max && checked_add(r.max, block_size(p, b) - 1, &r.max);
 		return r;
 	}
 	if (op_lowering(node->op) == LOWER_VIEW)
@@ -86,10 +98,7 @@ static Span span_of_tile(Planner *p, NodeId n) {
 	if ((op != OP_ADD && op != OP_SUB) || dtype_class(node_type(p->m, n)->dtype) != DTYPE_CLASS_SIGNED ||
 	    !is_absent_or(op_arg(p->m, n, "alpha"), 1))
 		return (Span){0};
-	Span a = span_of_lanes(p, n, 0), b = span_of_lanes(p, n, 1);
-	if (op == OP_SUB)
-		b = (Span){b.has_max, b.has_min, -b.max, -b.min};
-	return (Span){a.has_min && b.has_min, a.has_max && b.has_max, a.min + b.min, a.max + b.max};
+	return span_of_sum(span_of_lanes(p, n, 0), span_of_lanes(p, n, 1), op == OP_SUB, node_type(p->m, n)->dtype);
 }
 
 static Span span_of_lanes(Planner *p, NodeId user, uint32_t i) {
@@ -102,7 +111,7 @@ static Span span_of_lanes(Planner *p, NodeId user, uint32_t i) {
 /* No lane of what the first gives is below one of the second, by so much more. */
 static bool above(Planner *p, NodeId n, uint32_t high, int64_t more) {
 	Span a = span_of_lanes(p, n, high), b = span_of_lanes(p, n, 1 - high);
-	return a.has_min && b.has_max && a.min >= b.max + more;
+	return a.has_min && b.has_max && (a.min > b.max || (!more && a.min == b.max));
 }
 
 /* The condition, of positions, holds for each lane of its tile, wherever the planner's pins leave it. */
