@@ -35,8 +35,7 @@ typedef struct Invariants {
 	uint32_t count;
 } Invariants;
 
-/* ---- what does not change -----------------------------------------------------------------------------------------
- */
+/* ---- what does not change ---------------------------------------------------------------------------------------- */
 
 static bool same_int(const Invariants *v, IntId id);
 
@@ -91,8 +90,7 @@ static bool stmt_is_same(const Invariants *v, const KStmt *s) {
 	return same;
 }
 
-/* ---- what it takes ------------------------------------------------------------------------------------------------
- */
+/* ---- what it takes ----------------------------------------------------------------------------------------------- */
 
 static int own_work(uint16_t op) {
 	switch (op) {
@@ -142,8 +140,7 @@ static bool may_keep(const Invariants *v, const KStmt *s) {
 	       (x->dtype == DTYPE_F32 || x->dtype == DTYPE_BF16 || x->dtype == DTYPE_I32);
 }
 
-/* ---- what is kept -------------------------------------------------------------------------------------------------
- */
+/* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
 static void want_args(Kernel *k, StmtId s, void *data) {
 	Invariants *v = data;
@@ -207,8 +204,7 @@ static void note_store(Kernel *k, StmtId s, void *data) {
 			v->stored[k->refs.at[kernel_arg(k, s, i)->ref].buffer] = true;
 }
 
-/* ---- moving it ----------------------------------------------------------------------------------------------------
- */
+/* ---- moving it --------------------------------------------------------------------------------------------------- */
 
 /* Numbers stay as well: bounds of loops and places may read them. */
 static Fate fate_of(const Invariants *v, const KStmt *s) {
@@ -303,8 +299,7 @@ static int64_t move(Invariants *v, const Target *t, StmtId first) {
 	return bytes;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------------------------
- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 /* The innermost dim that has steps; NONE: there is none, or points run otherwise than one after the other. */
 static uint32_t innermost(const Kernel *k) {
