@@ -22,6 +22,10 @@ enum {
 };
 /* By the time of the core: of kernels that it says less of some gain nothing (docs/passes/third_buffers.md). */
 #define SAVES_AT_LEAST 1.038
+/* By the profiler: a product of rows, which on v7x computes 1.9 times as long as HBM copies, takes 9% more with three;
+ * a rotary embedding whose tables are a fifth of what comes, again and again, 29 and 52% (v6e, v7x). */
+#define COMPUTES_MUCH 1.6
+#define MUCH_AGAIN 0.1
 
 /* ON: somewhere three are asked for; OFF: other counts are. */
 static Switch asked(const Planner *p) {
@@ -80,13 +84,35 @@ static void walk_in_order(Plan *plan) {
 	}
 }
 
-static double cycles_with(Planner *p, const bool *third, int count) {
+static double block_bits(const Operand *o) {
+	double bits = dtype_bits(o->dtype);
+	for (uint32_t d = 0; d < o->rank; d++)
+		bits *= (double)o->block[d];
+	return bits;
+}
+
+/* Blocks of some come several times, and are much of what is copied: the grid may walk back and forth instead. */
+static bool much_comes_again(const Plan *plan) {
+	double again = 0, all = 0;
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		const Operand *o = &plan->operands.at[i];
+		double blocks = 1;
+		for (uint32_t d = 0; d < o->rank; d++)
+			blocks *= (double)int_cdiv(o->shape[d], o->block[d]);
+		again += ((double)o->fetches - blocks) * block_bits(o);
+		all += (double)o->fetches * block_bits(o);
+	}
+	return again > MUCH_AGAIN * all;
+}
+
+static double cycles_with(Planner *p, const bool *third, int count, bool *computes) {
 	CoreTime time;
 	for (uint32_t i = 0; i < p->plan->operands.count; i++)
 		if (third[i])
 			set_buffers(p->plan, i, count);
 	plan_vmem(p->plan, p->m, false);
 	plan_time(p->plan, p->a, &time);
+	*computes = time.compute > COMPUTES_MUCH * time.hbm;
 	return time.cycles;
 }
 
@@ -109,12 +135,14 @@ bool plan_third(Planner *p) {
 	bool *third = arena_array(p->a, plan->operands.count, sizeof *third);
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		third[i] = gains_third(p, &plan->operands.at[i]);
-	double two = cycles_with(p, third, THIRD - 1), three = cycles_with(p, third, THIRD);
+	bool computes;
+	double two = cycles_with(p, third, THIRD - 1, &computes), three = cycles_with(p, third, THIRD, &computes);
 	bool fits = plan->vmem.total <= plan_vmem_line(plan);
 	if (wanted == SWITCH_ON && !fits)
 		return refuse(p, "they do not fit VMEM");
-	if (wanted == SWITCH_AUTO && (!fits || two < LEAST_CYCLES || three * SAVES_AT_LEAST > two)) {
-		cycles_with(p, third, THIRD - 1);
+	bool pays = fits && two >= LEAST_CYCLES && three * SAVES_AT_LEAST <= two && !computes;
+	if (wanted == SWITCH_AUTO && (!pays || much_comes_again(plan))) {
+		cycles_with(p, third, THIRD - 1, &computes);
 		return true;
 	}
 	walk_in_order(plan);
