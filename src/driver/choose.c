@@ -21,6 +21,8 @@ enum { LEVELS = 5 };
 /* Estimates of one kernel in tiles of two sizes are less sure than of two plans with the same tiles. */
 #define ROWS_SAVE_AT_LEAST 1.25
 #define OVERLAP_SAVES_AT_LEAST 1.005
+/* Of a JS divergence whose estimate saves 5% the profiler saved 1.7%, at 8 MiB more of VMEM. */
+#define JOINED_SAVES_AT_LEAST 1.1
 #define GATHERS_SAVE_AT_LEAST 1.05
 #define SAVES_AT_LEAST 1.001
 /* Bytes of a block's rows from which on loops over them are joined. */
@@ -245,6 +247,8 @@ static double saves_at_least(const Choosing *s) {
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return s->more_rows.at[s->way.which[ROW_SIZES]].overlaps ? OVERLAP_SAVES_AT_LEAST : ROWS_SAVE_AT_LEAST;
+	if (s->way.at[ROW_LOOPS] == LOOPS_JOINED)
+		return JOINED_SAVES_AT_LEAST;
 	bool gathers = s->way.at[ROW_POSITIONS] != s->best_way.at[ROW_POSITIONS];
 	return gathers ? GATHERS_SAVE_AT_LEAST : SAVES_AT_LEAST;
 }
