@@ -184,6 +184,17 @@ static bool has_third(const Plan *plan) {
 	return false;
 }
 
+/* In 32 bits, of a load that strips make; of other nodes 0. */
+static int64_t strip_load_bytes(const Strips *s, const Module *m, NodeId n) {
+	if (node_get(m, n)->dead || node_get(m, n)->op != OP_LOAD || !s->inside[n])
+		return 0;
+	const Type *t = node_type(m, n);
+	int64_t tile = 4;
+	for (uint32_t d = 0; d < t->count; d++)
+		tile *= expr_number(m, t->dims[d]);
+	return tile;
+}
+
 /* Where the grid is a pipeline in the kernel (third.c), the compiler may keep, in 32 bits, what one run over the strips
  * of a tile loads for the next, which loads it again: of RMS norm in blocks of [64, 8192] 1.7 MiB, of a softmax none.
  */
@@ -191,15 +202,20 @@ static int64_t loaded_again(const Plan *plan, const Module *m) {
 	const Strips *s = plan->strips;
 	int64_t bytes = 0;
 	for (NodeId n = 0; s && has_third(plan) && n < m->nodes.count; n++) {
-		bool again = !node_get(m, n)->dead && node_get(m, n)->op == OP_LOAD && s->inside[n] &&
-		             (s->computed[n] & (s->computed[n] - 1)) != 0;
-		const Type *t = node_type(m, n);
-		int64_t tile = again ? 4 : 0;
-		for (uint32_t d = 0; again && d < t->count; d++)
-			tile *= expr_number(m, t->dims[d]);
-		bytes = add_bytes(bytes, tile);
+		bool again = (s->computed[n] & (s->computed[n] - 1)) != 0;
+		bytes = add_bytes(bytes, again ? strip_load_bytes(s, m, n) : 0);
 	}
 	return bytes;
+}
+
+/* Whole rows in place of a loop, gone through once before their sum: of what the strips compute as much as a tile in 32
+ * bits is kept in all, as of JS divergence in blocks of [64, 32768], 8 MiB (v7x). */
+static int64_t kept_by_rows(const Plan *plan, const Module *m) {
+	const Strips *s = plan->strips;
+	int64_t most = 0;
+	for (NodeId n = 0; s && m->whole_rows && s->phases == 2 && n < m->nodes.count; n++)
+		most = int_max(most, strip_load_bytes(s, m, n));
+	return most;
 }
 
 /* Of tiles of so many lanes that a step hands to the next the compiler spills up to three quarters once more, as
@@ -233,6 +249,7 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	int64_t buffers = add_bytes(add_bytes(v->windows, v->inner), v->scratch);
 	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;
 	spills = add_bytes(spills, add_bytes(loaded_again(plan, m), spilled_by_chains(plan)));
+	spills = add_bytes(spills, kept_by_rows(plan, m));
 	v->scratch = add_bytes(v->scratch, plan->kept_bytes);
 	buffers = add_bytes(buffers, plan->kept_bytes);
 	v->intermediates = spills + margin_bytes(m->target, plan->doubt, buffers, spills);

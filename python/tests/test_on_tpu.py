@@ -455,7 +455,7 @@ def test_the_rows_of_the_race():
     assert {row.formula for row in found} == formulas.FORMULAS.keys()
     split = [row for row in found if row.name.startswith("split-K")]
     assert split[0].document()["tensors"][0]["shape"] == [512, 32768]
-    assert [row.scale for row in found if "S=131072" in row.name] == [128, 128]
+    assert [row.scale for row in found if "S=131072" in row.name] == [4, 4]
 
 
 def test_formulas_give_what_kernels_give():

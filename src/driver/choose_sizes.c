@@ -174,7 +174,8 @@ static void more_rows(Choosing *s, Module *m, GraphId root, Switch asked) {
 	for (uint32_t i = 0; i < g->blocks.count; i++) {
 		BlockId b = g->blocks.at[i];
 		int64_t size = size_now(m, b), few = m->target->mxu_size, most = most_rows(m, b, size);
-		if (!most || block_size_matters(m, b))
+		bool default_rows = !m->config.block_sizes.set && size < few;
+		if (!most || default_rows || block_size_matters(m, b))
 			continue;
 		for (; size < most && points_with(m, root, b, size * 2) >= least; size *= 2)
 			vec_push(s->c->arena, &s->more_rows, ((WideBlock){b, size * 2, size >= few}));
@@ -223,12 +224,12 @@ void sizes_domain(Choosing *s) {
 		return;
 	m = without_dead(s);
 	root = module_root(m, 0);
-	if (module_has_loops(m))
+	if (module_has_loops(m)) {
 		batches(s, m, root, asked);
-	if (module_has_loops(m) && m->config.block_sizes.set)
 		more_rows(s, m, root, asked);
-	else if (m->config.block_sizes.set)
+	} else if (m->config.block_sizes.set) {
 		long_steps(s, m, root, asked);
+	}
 }
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {

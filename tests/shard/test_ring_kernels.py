@@ -24,10 +24,10 @@ HERE = Path(__file__).resolve().parent
 BF16 = ml_dtypes.bfloat16
 
 
-def matmul(m, k, n, blocks, loops="unroll", name="matmul_1024"):
+def matmul(m, k, n, blocks, loops="unroll", name="matmul_1024", **keys):
     """[m, k] times [k, n]."""
     shapes = {"x": [m, k], "y": [k, n], "out": [m, n]}
-    config = {"block_sizes": blocks, "pallas_loop_type": loops}
+    config = {"block_sizes": blocks, "pallas_loop_type": loops} | keys
     return resized(kit.document(name), shapes, [m, n, k], config)
 
 
@@ -94,7 +94,8 @@ def test_gather(case, tmp_path):
 def test_gather_beside_a_pipeline(tmp_path):
     """The kernel copies windows of y by itself."""
     sizes = (128, 512, 512)
-    module = gathered(4, *sizes, [16, 128, 128], loops="emit_pipeline")
+    keys = {"pallas_straight_loops": "off"}
+    module = gathered(4, *sizes, blocks=[16, 128, 128], loops="emit_pipeline", **keys)
     assert "pipeline body" in module.kernel
     check_product(module, tmp_path, *sizes)
 

@@ -34,6 +34,7 @@ def top_k(**config):
 
 
 UNROLLED = {"pallas_loop_type": "unroll"}
+STEPS = UNROLLED | {"pallas_whole_rows": "off"}
 # name: document, the most that may be predicted over what is used
 KINDS = {
     # a computed tile waits for a column that is loaded, and what has met one for the next
@@ -56,9 +57,9 @@ KINDS = {
     # what the branches of a switch load and store is there whole
     "branches": (resized("add", {512: 1024, 1024: 256}, block_sizes=[320, 200]), 1.2),
     # of unrolled steps, what waits for the second of two columns: that of all steps
-    "second_column": (resized("softmax_two_pass", {}, block_sizes=[256, 512], **UNROLLED), 1.25),
+    "second_column": (resized("softmax_two_pass", {}, block_sizes=[256, 512], **STEPS), 1.25),
     "second_column_8": (
-        resized("softmax_two_pass", {1024: 2048}, block_sizes=[256, 512], **UNROLLED),
+        resized("softmax_two_pass", {1024: 2048}, block_sizes=[256, 512], **STEPS),
         1.2,
     ),
     # of the greatest few lanes, found one after the other, the tiles that are reduced
