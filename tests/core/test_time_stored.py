@@ -55,7 +55,7 @@ def test_orders_configurations_better(ranked, graph):
     cycles, model, compared = zip(*ranked[graph], strict=True)
     assert len(cycles) >= 24
     assert time_accuracy.spearman(cycles, model) > 0.945
-    assert time_accuracy.spearman(cycles, compared) < 0.85
+    assert time_accuracy.spearman(cycles, compared) < 0.88
     assert time_accuracy.behind(cycles, model) < 0.05
 
 
