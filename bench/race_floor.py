@@ -42,7 +42,7 @@ def needs_of(contest):
     """
     if contest.serving:
         return needs_of_serving(contest.serving)
-    if contest.parts:
+    if contest.parts and not contest.ours:
         return added([needs_of(part) for part in contest.parts])
     run = contest.ours[0]
     found = needs_of_document(document(run.kernel, run.args), contest.flops, contest.moved)

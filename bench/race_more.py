@@ -161,7 +161,7 @@ def decode_row():
 
 
 def backward_rows():
-    """dq, and dk and dv; both together are the sum of the two, and tokamax's one kernel."""
+    """dq, and dk and dv; both at once: ours and tokamax's one kernel, of others the sum of two."""
     q, k, v = attention_args(HEADS, ROWS, WIDTH)
     args = (q, k, v, q, *(f"float32[{HEADS},{ROWS}]",) * 2)
     pair = []
@@ -188,9 +188,9 @@ def backward_rows():
     fused.append(("xla.attention_backward", {"part": "all"}))
     both = contest(
         f"attention backward D={WIDTH}, dq + dk and dv",
-        "",
-        args,
-        [],
+        f"{BACKWARD}:attention_backward",
+        (*args, "False"),
+        [{}, blocks(1, 1024, 1024, loop="fori_loop")],
         fused,
         (),
         race.HEADS // HEADS,
