@@ -30,8 +30,8 @@ independent float64 formula; the production size is compiled by the real TPU com
   own configuration, its arrays in HBM.
 - Cycles: thousands, of that kernel, estimated by executing the compiler's schedule
   ([profile](profile.md)): good for ratios, not absolute; another loop type may be faster
-  ([serving](serving.md) names it where it is). `?`: it could not be followed, or a loop of it was
-  missed: it would be below the floor.
+  ([serving](serving.md) names it where it is). `?`: it could not be followed, or it would be below
+  the floor: a loop was missed, or XLA brings an array into VMEM before the kernel.
 - Floor: thousands of cycles of v7x that no kernel of that size is below; "times the floor" are the
   cycles on v5e, v6e, v7x as multiples of each chip's. It is the longer of two times: that of the
   graph's matmuls at the MXU's peak (of float32 too as of bfloat16, in one pass; int8 x int8 at
