@@ -20,9 +20,9 @@ import pallasc  # noqa: E402
 from kit import document  # noqa: E402
 from pallasc.profile.run import profile  # noqa: E402
 from race import has_tokamax  # noqa: E402
+from race_more import seen_blocks, splash  # noqa: E402
 from sized import renamed  # noqa: E402
 
-SIDE = 256
 WINDOW = 1024
 CHIPS = ("v6e", "v7x")
 LOOPS = (None, "fori_loop", "emit_pipeline")
@@ -30,37 +30,36 @@ HAND_HEADS, HAND_ROWS = 16, 8192
 HAND_SIZES = ((1024, 1024, 512), (1024, 1024, 1024), (2048, 2048, 512), (512, 1024, 512))
 
 
-def full(n):
-    """Blocks of a head of n x n."""
-    return n * n
+def full(far):
+    """Whether a score is seen whose row is so `far` behind its column: all are."""
+    return far == far
 
 
-def causal(n):
+def causal(far):
     """Those at and below the diagonal."""
-    return n * (n + 1) // 2
+    return far >= 0
 
 
-def window(n):
-    """Those that a window of WINDOW columns up to the diagonal meets."""
-    wide = WINDOW // SIDE
-    return causal(n) - causal(n - wide - 1)
+def window(far):
+    """Those of WINDOW columns up to the diagonal."""
+    return (far >= 0) & (far < WINDOW)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A kernel of ours: its graph, what its rows become, and which blocks count."""
+    """A kernel of ours: its graph, what its rows become, and which scores are seen."""
 
     name: str
     graph: str
     heads: int
     rows: int
-    live: object
+    visible: object
     resized: dict = dataclasses.field(default_factory=dict)
     config: str = "{}"
 
     def blocks(self):
         """How many blocks count, of all heads."""
-        return self.heads * self.live(self.rows // SIDE)
+        return self.heads * seen_blocks(self.visible, self.rows)
 
 
 GIVEN = json.dumps({"block_sizes": [1, 512, 1024], "pallas_loop_type": "emit_pipeline"})
@@ -102,8 +101,7 @@ def by_hand(mask, chip):
     args = (f"bfloat16[1,{HAND_HEADS},{HAND_ROWS},128]",) * 3
     for name in names:
         for sizes in HAND_SIZES:
-            keys = ("block_q", "block_kv", "block_kv_compute")
-            config = dict(zip(keys, sizes, strict=True)) | {"mask": mask}
+            config = splash(*sizes, mask=mask)
             found = measure(Job("hand", name, args, json.dumps(config), chip))
             cycles = found.static["cycles"] if found.ok and found.static else None
             yield cycles, f"{name} {'/'.join(map(str, sizes))}", found.message
@@ -133,9 +131,9 @@ def main():
                     print(f"{row.name:28} {chip} {what}", flush=True)
                     continue
                 print(line(row.name, chip, what, cycles, row.blocks(), floor), flush=True)
-        for mask, live in (("causal", causal), ("window", window)) if options.hand else ():
+        for mask, visible in (("causal", causal), ("window", window)) if options.hand else ():
             for cycles, what, why in by_hand(mask, chip):
-                blocks = HAND_HEADS * live(HAND_ROWS // SIDE)
+                blocks = HAND_HEADS * seen_blocks(visible, HAND_ROWS)
                 if cycles is None:
                     print(f"{mask:28} {chip} {what} {why}", flush=True)
                     continue

@@ -52,9 +52,9 @@ def blocks(*sizes, loop=None, **keys):
 # ---- attention
 
 
-def seen_blocks(visible):
-    """Sub-blocks of ROWS x ROWS scores with an element that `visible`(rows behind) says is seen."""
-    count = ROWS // SUB_BLOCK
+def seen_blocks(visible, rows=ROWS):
+    """Sub-blocks of rows x rows scores with an element that `visible`(rows behind) says is seen."""
+    count = rows // SUB_BLOCK
     far = SUB_BLOCK * (np.arange(count)[:, None] - np.arange(count)[None, :])
     # What a sub-block's rows are behind its columns: all of its first one's, less or more a size.
     inside = np.arange(1 - SUB_BLOCK, SUB_BLOCK)

@@ -13,6 +13,7 @@
  * Kept is what takes more to compute than to load; what takes less, such as a conversion, is computed at each step as
  * before. plan_complete() decides whether that pays. */
 #include "build.h"
+#include "builder.h"
 
 /* What a value takes, in passes over its tile; loaded and stored again it takes one or two. */
 enum { LEAST_WORK = 3, WORK_ACROSS = 2, MOST_WORK = 100 };
@@ -258,32 +259,46 @@ static void move_inside(Invariants *v, RegionId inside, StmtId from) {
 	read_instead(k, inside, again, count);
 }
 
+BufferId kernel_keep_scratch(Kernel *k, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
+	KBuffer scratch = {.role = BUFFER_SCRATCH,
+	                   .space = KSPACE_VMEM,
+	                   .dtype = dtype,
+	                   .rank = rank,
+	                   .shape = shape,
+	                   .name = name,
+	                   .alias = NONE};
+	return kernel_buffer(k, scratch);
+}
+
+StmtId kernel_insert_when(Kernel *k, IntId condition, const char *name) {
+	StmtId first = region_first(k, k->body);
+	while (kernel_stmt(k, first)->op == K_PROGRAM_ID)
+		first = kernel_stmt(k, first)->next;
+	KArg arg = karg_int(condition);
+	StmtId when = kernel_insert_before(k, first, K_WHEN, 1, &arg, 0, NULL);
+	RegionId inside = kernel_region(k, when);
+	kernel_stmt(k, when)->body = inside;
+	kernel_stmt(k, when)->name = name;
+	return when;
+}
+
 /* Stores a value and has all else read it from there. Returns bytes. */
 static int64_t keep(Kernel *k, const Target *t, ValueId v, RegionId inside, StmtId before, ValueId *loaded) {
 	const KValue x = k->values.at[v];
-	KBuffer scratch = {.role = BUFFER_SCRATCH,
-	                   .space = KSPACE_VMEM,
-	                   .dtype = x.dtype,
-	                   .rank = x.rank,
-	                   .shape = x.shape,
-	                   .name = arena_printf(k->arena, "%s_ref", x.name ? x.name : "kept"),
-	                   .alias = NONE};
-	KArg whole = karg_ref(kernel_ref(k, kernel_buffer(k, scratch), 0, NULL));
+	const char *name = arena_printf(k->arena, "%s_ref", x.name ? x.name : "kept");
+	KArg whole = karg_ref(kernel_ref(k, kernel_keep_scratch(k, x.dtype, x.rank, x.shape, name), 0, NULL));
 	kernel_append(k, inside, K_STORE, 2, (const KArg[]){whole, karg_value(v)}, 0, NULL);
 	StmtId load = kernel_insert_before(k, before, K_LOAD, 1, &whole, 0, NULL);
 	loaded[v] = kernel_result_like(k, load, v, x.name ? x.name : "kept");
 	return scratch_vmem_bytes(t, x.dtype, x.rank, x.shape);
 }
 
-static int64_t move(Invariants *v, const Target *t, StmtId first) {
+static int64_t move(Invariants *v, const Target *t) {
 	Kernel *k = v->k;
 	uint32_t count = k->values.count;
-	KArg condition = karg_int(int_first(k, v->dim));
-	StmtId when = kernel_insert_before(k, first, K_WHEN, 1, &condition, 0, NULL);
-	RegionId inside = kernel_region(k, when);
-	kernel_stmt(k, when)->body = inside;
-	kernel_stmt(k, when)->name = "invariants";
-	move_inside(v, inside, first);
+	StmtId when = kernel_insert_when(k, int_first(k, v->dim), "invariants");
+	RegionId inside = kernel_stmt(k, when)->body;
+	move_inside(v, inside, kernel_stmt(k, when)->next);
 	ValueId *loaded = no_values(k, count);
 	StmtId rest = kernel_stmt(k, when)->next;
 	int64_t bytes = 0;
@@ -307,13 +322,6 @@ static uint32_t innermost(const Kernel *k) {
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		dim = k->grid.at[d].steps > 1 ? d : dim;
 	return k->strips || k->ring || k->mesh_axis || k->sparse_cores ? NONE : dim;
-}
-
-static StmtId behind_program_ids(const Kernel *k) {
-	StmtId first = region_first(k, k->body);
-	while (first != NONE && kernel_stmt(k, first)->op == K_PROGRAM_ID)
-		first = kernel_stmt(k, first)->next;
-	return first;
 }
 
 static Invariants invariants_of(Kernel *k) {
@@ -341,7 +349,7 @@ int64_t kernel_keep_invariants(Kernel *k, const Target *t) {
 		return 0;
 	for (uint32_t d = v.dim; d < k->grid.count; d++)
 		k->grid.at[d].parallel = false;
-	int64_t bytes = move(&v, t, behind_program_ids(k));
+	int64_t bytes = move(&v, t);
 	kernel_drop_unread(k); /* numbers that stay, and what only those read */
 	return bytes;
 }

@@ -158,15 +158,8 @@ static IntId first_point(Kernel *k) {
 }
 
 static BufferId wide_scratch(Kernel *k, BufferId b) {
-	KBuffer x = k->buffers.at[b];
-	KBuffer wide = {.role = BUFFER_SCRATCH,
-	                .space = KSPACE_VMEM,
-	                .dtype = wide_dtype(x.dtype),
-	                .rank = x.rank,
-	                .shape = x.shape,
-	                .name = arena_printf(k->arena, "%s_wide", x.name),
-	                .alias = NONE};
-	return kernel_buffer(k, wide);
+	const KBuffer x = k->buffers.at[b];
+	return kernel_keep_scratch(k, wide_dtype(x.dtype), x.rank, x.shape, arena_printf(k->arena, "%s_wide", x.name));
 }
 
 /* Its bytes of VMEM. */
@@ -191,14 +184,7 @@ int64_t kernel_widen_tables(Kernel *k, const Target *target) {
 		t.wide[b] = t.rows[b] ? wide_scratch(k, b) : NONE;
 	kernel_walk(k, k->body, load_row, &t);
 	kernel_drop_unread(k);
-	KArg condition = karg_int(first);
-	StmtId before = region_first(k, k->body);
-	while (kernel_stmt(k, before)->op == K_PROGRAM_ID)
-		before = kernel_stmt(k, before)->next;
-	StmtId when = kernel_insert_before(k, before, K_WHEN, 1, &condition, 0, NULL);
-	RegionId inside = kernel_region(k, when);
-	kernel_stmt(k, when)->body = inside;
-	kernel_stmt(k, when)->name = "tables";
+	RegionId inside = kernel_stmt(k, kernel_insert_when(k, first, "tables"))->body;
 	int64_t bytes = 0;
 	for (BufferId b = 0; b < t.count; b++)
 		bytes += t.rows[b] ? widen(k, target, b, t.wide[b], inside) : 0;

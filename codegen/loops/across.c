@@ -7,6 +7,7 @@
  *
  * `auto`: pages that are copied one by one, of a sequence whose length data say: many points have few steps. */
 #include "loops.h"
+#include "codegen/costs/costs.h"
 
 /* It is known before the point begins: made of the grid's point, the loop's step and constants. Ints that a step loads
  * are elements of tables by then. */
@@ -45,19 +46,12 @@ static bool blocks_copied_ahead(const Plan *plan) {
 	return found;
 }
 
-static bool several_points(const Plan *plan) {
-	bool several = false;
-	for (uint32_t k = 0; k < plan->grid.count; k++)
-		several = several || plan->grid.at[k].steps > 1;
-	return several;
-}
-
 /* What speaks against it; NULL: nothing. *pages: they are copied one by one, up to where data say. */
 static const char *not_across(const Planner *p, const Loop *loop, bool *pages) {
 	const Plan *plan = p->plan;
 	if (loop->type != LOOP_FORI || !loop->dma || loop->rank != 1)
 		return "its windows are not copied by a fori_loop over one dim";
-	if (!several_points(plan) || p->m->target->tensorcores > 1)
+	if (grid_points(plan) < 2 || p->m->target->tensorcores > 1)
 		return "there is no next point on the same core";
 	if (plan->loops.count > 1 || graph_parent(p->m, loop->graph) != plan->root || plan->remote || plan->strips ||
 	    loop->skewed || loop->peeled || blocks_copied_ahead(plan))

@@ -201,7 +201,9 @@ static int64_t strip_load_bytes(const Strips *s, const Module *m, NodeId n) {
 static int64_t loaded_again(const Plan *plan, const Module *m) {
 	const Strips *s = plan->strips;
 	int64_t bytes = 0;
-	for (NodeId n = 0; s && has_third(plan) && n < m->nodes.count; n++) {
+	if (!s || !has_third(plan))
+		return 0;
+	for (NodeId n = 0; n < m->nodes.count; n++) {
 		bool again = (s->computed[n] & (s->computed[n] - 1)) != 0;
 		bytes = add_bytes(bytes, again ? strip_load_bytes(s, m, n) : 0);
 	}

@@ -74,11 +74,14 @@ static double step_bytes(Module *m, GraphId root) {
 	return bytes;
 }
 
+static bool is_in_loop(const Module *m, NodeId n) {
+	return !node_get(m, n)->dead && graph_get(m, node_get(m, n)->graph)->kind == GRAPH_FOR_LOOP;
+}
+
 /* The block is a batch dim of a loop's matmuls of at most so many rows. */
 static bool is_batch_of_matmul(const Module *m, BlockId b, int64_t most_rows) {
 	for (NodeId n = 0; n < m->nodes.count; n++) {
-		if (node_get(m, n)->dead || graph_get(m, node_get(m, n)->graph)->kind != GRAPH_FOR_LOOP ||
-		    op_kind(m, n) != KIND_MATMUL)
+		if (!is_in_loop(m, n) || op_kind(m, n) != KIND_MATMUL)
 			continue;
 		const Type *t = node_type(m, n);
 		int64_t rows;
@@ -92,8 +95,7 @@ static bool is_batch_of_matmul(const Module *m, BlockId b, int64_t most_rows) {
 
 /* n is a matmul in a loop, and the block is the rows of its left factor. */
 static bool has_rows(const Module *m, NodeId n, BlockId b) {
-	if (node_get(m, n)->dead || graph_get(m, node_get(m, n)->graph)->kind != GRAPH_FOR_LOOP ||
-	    !matmul_is_plain(m, n))
+	if (!is_in_loop(m, n) || !matmul_is_plain(m, n))
 		return false;
 	const Type *t = node_type(m, n);
 	return expr_as_block(m, t->dims[t->count - 2]) == b;
@@ -123,11 +125,11 @@ static bool makes_factor(const Module *m, NodeId n, BlockId b, bool *seen) {
 /* Where the block is the rows of two matmuls of a step, the second of what the first gives, and steps can overlap: so
  * many rows, those of all its tile's batches together, are as many as gain. 0: it is not, or there are more of them. */
 static int64_t rows_of_chain(const Module *m, BlockId b) {
+	if (!m->target->skews_loops || (LoopType)m->config.loop_type.value == LOOP_UNROLL)
+		return 0;
 	bool *seen = arena_array(m->arena, (size_t)m->nodes.count + 1, sizeof *seen);
 	NodeId first = NONE;
 	uint32_t count = 0;
-	if (!m->target->skews_loops || (LoopType)m->config.loop_type.value == LOOP_UNROLL)
-		return 0;
 	for (NodeId n = 0; n < m->nodes.count; n++) {
 		count += has_rows(m, n, b);
 		first = has_rows(m, n, b) && makes_factor(m, n, b, seen) ? n : first;
