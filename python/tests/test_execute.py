@@ -385,6 +385,31 @@ def test_a_loop_that_no_driver_runs():
     execute.compare(text, inside, [x, last])
 
 
+COUNTED = """  in x_ref vmem float32[8, 384] of [8, 384] at (0, 0) buffers 1
+  out y_ref vmem float32[8, 1] of [8, 1] at (0, 0) buffers 1
+  zeros = zeros : float32[8, 1] column
+  total = loop step(j) fori_loop carry (total = zeros) : float32[8, 1] column {
+    dim j computed steps (3) full 0 tail 0 size 128
+    mask masked
+    window win vmem float32[8, 128] of x_ref in at (0, j) start (0, j * 128) by (0, 128) buffers 0
+    x = load win[...] : float32[8, 128]
+    negative = neg x : float32[8, 128]
+    x = choose masked, negative, x : float32[8, 128]
+    %1 = sum x keep=1 axes=(1) : float32[8, 1] column
+    %2 = add total, %1 : float32[8, 1]
+    yield %2
+  }
+  store y_ref[...], total"""
+
+
+def test_the_last_step_of_a_counted_loop_has_its_flag_set():
+    x = normal(8, 384)
+    text = program(COUNTED, {"x": "float32[8, 384]"}, {"y": "float32[8, 1]"})
+    (y,) = execute.run(text, x)
+    a, b, c = (part.sum(1, keepdims=True, dtype=np.float64) for part in np.split(x, 3, axis=1))
+    np.testing.assert_allclose(y, a + b - c, rtol=1e-5, atol=1e-5)
+
+
 def test_a_loop_in_two_dims_writes_windows():
     text = program(
         """  in x_hbm hbm float32[20, 256]

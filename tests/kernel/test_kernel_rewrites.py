@@ -29,6 +29,11 @@ def test_matrix(case):
     assert executed.case_problems(case) == []
 
 
+def test_a_counted_loop_masks_in_its_last_step():
+    (case,) = (c for c in coverage.accepted() if c.id == "causal_attention-emit_pipeline")
+    assert executed.case_problems(case) == []
+
+
 def test_drawn():
     found = {n: executed.drawn_problems(case) for n, case in enumerate(modules.drawn(DRAWN, 7))}
     assert not any(found.values()), found

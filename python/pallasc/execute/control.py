@@ -87,9 +87,7 @@ def _bound(code, parameter, arg, scope):
 def _flag(code, parameter, arg, scope):
     if arg.kind == "flag" and arg.value[0] == parameter.name:
         return code.condition(arg.value[1], scope)
-    if arg.kind == "name" and arg.value == parameter.name:
-        if parameter.name in scope.names:  # a loop hands its flag to its step
-            return code.condition(arg, scope)
+    if arg.kind == "name" and arg.value == parameter.name:  # set, whatever else has that name
         return lambda e: True
     if arg.kind != "none":
         raise ExecuteError(f"the flag here is {parameter.name}")
@@ -353,7 +351,8 @@ def _loop(code, stmt, scope):
         while not counts and values[0]:
             values = run(e, body, values)
         for point in itertools.product(*map(range, sizes)) if counts else ():
-            values = step(e, point, values, loop.runs is None and point == (loop.last,))
+            last = point == tuple(size - 1 for size in sizes)
+            values = step(e, point, values, last and loop.runs is None and not loop.peeled)
         if regions["behind"]:
             values = run(e, regions["behind"], values)
         if regions["tail"]:
