@@ -37,7 +37,7 @@ from pallasc.profile.run import code_of  # noqa: E402
 KERNELS = ROOT / "testdata" / "kernels"
 PROFILE = ROOT / "python" / "pallasc" / "profile"
 # The parts of it that a result depends on, once there is a dump.
-EXECUTING = ("checks", "chips", "estimate", "machine", "matmuls", "program")
+EXECUTING = ("between", "checks", "chips", "estimate", "floor", "machine", "matmuls", "program")
 EXECUTING += ("scalar", "scalars", "schedule")
 CACHE = ROOT / ".cache" / "bench"
 DUMPS = ROOT / ".cache" / "profile"
@@ -250,7 +250,8 @@ def static_facts(found):
 
     Times in ms, counts over the whole run; slot use as a share of each slot's capacity, weighted by
     how often each bundle runs; spills and fills as they stand in the schedule. Counts are those of
-    the Pallas kernels; of everything where there is none. A run that was cut has no time.
+    the Pallas kernels; of everything where there is none; hbm_bytes those of XLA's copies between
+    kernels too. A run that was cut has no time.
     """
     everything = list(found["kernels"].values())
     kernels = [facts for facts in everything if facts["pallas"]] or everything
@@ -274,7 +275,7 @@ def static_facts(found):
         "cycles": total("cycles"),
         "mxu_busy_cycles": total("matmul_busy_cycles"),
         "dma_wait_cycles": total("wait_cycles"),
-        "hbm_bytes": total("hbm_bytes"),
+        "hbm_bytes": total("hbm_bytes") + found["between"]["bytes"],
         "spills": total("spills"),
         "fills": total("fills"),
         "bundles": total("bundles"),

@@ -62,7 +62,7 @@ def sides_of(contest, chip, outcomes):
     return {side: followed(contest, chip, fast) for side, fast in found.items()}
 
 
-# A time below so much of the floor is none: the instrument lost loops or copies of XLA's.
+# A time below so much of the floor is none: the instrument lost loops of XLA's.
 BELIEVED = 0.9
 
 
@@ -95,13 +95,14 @@ def serving_entries():
 
 
 # What the instrument says of a time that is not that of the whole module.
-PARTIAL = "each kernel is counted once"
+PARTIAL = ("each kernel is counted once", "runs on SparseCores")
 
 
 def scaled(run, job, outcome):
     """The time of a run as if whole, in ms; no shorter than reading its inputs takes; or None."""
     value = known(outcome, "est_ms") if outcome.ok else None
-    partial = any(PARTIAL in text for text in known(outcome, "warnings") or ())
+    warnings = known(outcome, "warnings") or ()
+    partial = any(part in text for text in warnings for part in PARTIAL)
     if value is None or partial:
         return None
     return run.scale * max(value, copy_ms(input_bytes(job.args), job.target))

@@ -40,8 +40,10 @@ compiler compiles all sides ahead of time, and its schedule is executed with a r
 and of the MXU's queues ([profile](profile.md)). It is for ratios in one table, not for absolute
 times.
 
-- Time is that of the whole jitted module: views, relayout copies and what XLA does after the kernel
-  included.
+- Time is that of the whole jitted module: views, relayout copies, what XLA does after the kernel,
+  and operands that it brings into VMEM before it. It may begin such a copy before the module, in
+  what another program leaves of HBM's bandwidth (`cross_program_prefetch_index`); here nothing runs
+  before.
 - Attention is bfloat16, S=8192, with lse for ours and Helion's, without for the others. It is
   measured on eight heads and multiplied by 32, to stand for B=8 H=32: the first load of K and V,
   which nothing hides, would count too much on fewer. Helion raises block_b to 8, or to the number
@@ -57,7 +59,8 @@ times.
   with the same data. XLA has no op for most of them, or one that data steer.
 - "of the fastest peer": our time over that of the fastest of the columns before it; bold where that
   peer is faster. "-": not measured, or there is no such kernel. "Not followed": the time would be
-  that of a part, because the instrument lost a loop of XLA's.
+  that of a part, because the instrument lost a loop of XLA's, or because SparseCores do some of
+  the work, as of a gather of rows.
 - Kernels by hand: those that ship with jax; tokamax's splash attention with its experimental
   scheduler, its backward, which adds up dq behind its kernel and takes delta from `out`, and its
   linear softmax cross-entropy, which gives the sum of the losses.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from pallasc import __main__, aot
 from pallasc.profile import (
+    between,
     cases,
     chips,
     dump,
@@ -164,8 +165,71 @@ def test_one_device_of_several_waits_for_nothing():
 def dump_of(*bundles):
     kernel = {"schedule": schedule_of(*bundles), "same": True, "utilisation": None}
     kernel |= {"pallas": True, "vmem_bytes": 1 << 20}
-    facts = {"target": "v6e", "kernels": {"k": kernel}, "async_copies": 0, "while_loops": 0}
+    facts = {"target": "v6e", "kernels": {"k": kernel}, "hlo": "", "while_loops": 0}
     return facts | {"scalars": {}, "dots": None, "libtpu_cycles": {}}
+
+
+HLO = """HloModule jit_f, is_scheduled=true
+
+%fused (p: bf16[64,64]) -> bf16[64,64] {
+  %copy-start.9 = (bf16[64]{0:S(1)}, bf16[64]{0}, u32[]) copy-start(%p)
+}
+
+ENTRY %main (a: bf16[4096,4096], b: f32[64,128]) -> bf16[64,64] {
+  %a = bf16[4096,4096]{1,0:T(8,128)(2,1)} parameter(0)
+  %copy-start = (bf16[4096,4096]{1,0:T(8,128)(2,1)S(1)}, bf16[4096,4096]{1,0}, u32[]) copy-start(%a)
+  %b = f32[64,128]{1,0:T(8,128)} parameter(1)
+  %slice-start = ((f32[64,128]{1,0:T(8,128)}), f32[32,128]{1,0:S(1)}, u32[]{:S(2)}) slice-start(%b)
+  %first = f32[8]{0} fusion(%b), kind=kLoop, calls=%fused
+  %copy-done = bf16[4096,4096]{1,0:T(8,128)(2,1)S(1)} copy-done(%copy-start), config={"a":[]}
+  %second = f32[8]{0} fusion(%copy-done), kind=kLoop, calls=%fused
+  %slice-done = f32[32,128]{1,0:S(1)} slice-done(%slice-start)
+  ROOT %last = bf16[64,64]{1,0} fusion(%slice-done), kind=kLoop, calls=%fused
+}
+
+%behind (p: bf16[64,64]) -> bf16[64,64] {
+  %copy-start.8 = (bf16[64]{0:S(1)}, bf16[64]{0}, u32[]) copy-start(%p)
+}
+"""
+
+
+def facts_of(**cycles):
+    """{kernel: facts} of kernels that keep HBM busy for half of their cycles."""
+    moved = int(V6E.hbm_bytes_per_cycle)
+    return {name: {"cycles": 2 * n, "hbm_bytes": n * moved} for name, n in cycles.items()}
+
+
+def test_copies_between_kernels_are_waited_for():
+    large = 4096 * 4096 * 2 / V6E.hbm_bytes_per_cycle
+    found = between.copies(HLO, {}, V6E)
+    assert (found["copies"], found["bytes"]) == (2, 4096 * 4096 * 2 + 32 * 128 * 4)
+    small = 32 * 128 * 4 / V6E.hbm_bytes_per_cycle
+    assert found["wait_cycles"] == round(large + small + V6E.dma_latency)
+
+
+def test_a_kernel_hides_the_copies_that_its_own_leave_room_for():
+    large = 4096 * 4096 * 2 / V6E.hbm_bytes_per_cycle
+    found = between.copies(HLO, facts_of(first=10_000, second=0, last=0), V6E)
+    all_waits = between.copies(HLO, {}, V6E)["wait_cycles"]
+    assert found["wait_cycles"] == pytest.approx(all_waits - 20_000 + 10_000, abs=10)
+    found = between.copies(HLO, facts_of(first=int(2 * large), second=10, last=0), V6E)
+    assert found["wait_cycles"] == 0
+
+
+def test_the_time_of_a_module_has_the_copies_between_its_kernels():
+    found = estimate({**dump_of("%1 = vnop", "%2 = vnop"), "hlo": HLO.replace("%first", "%k")})
+    waits = found["between"]["wait_cycles"]
+    assert waits > 30_000
+    assert found["cycles"] == found["pallas_cycles"] + waits
+    assert found["hbm_bytes"] == found["between"]["bytes"]
+    line = f"copies of XLA's between kernels: 2, 32.02 MiB; waits {waits:,} cycles"
+    assert line in report.text(found)
+
+
+def test_work_on_sparse_cores_is_said():
+    hlo = HLO.replace("kind=kLoop", 'async_execution_thread="sparsecore"')
+    found = estimate({**dump_of("%1 = vnop"), "hlo": hlo})
+    assert found["warnings"][-1].startswith("a part of the module runs on SparseCores")
 
 
 def test_a_schedule_that_is_not_understood_is_said():

@@ -8,7 +8,7 @@ compile:
   the same instructions, "utilisation": the text of the slots' use, or None, "pallas": whether it is
   a Pallas kernel and not XLA's own, "vmem_bytes": scoped VMEM, or None}}.
 - hlo: the compiled module's text, without the bodies of its Pallas kernels.
-- async_copies, while_loops: how many XLA has at the top level of the module.
+- while_loops: how many XLA has at the top level of the module.
 - scalars: {kernel: {operand: array that it reads as scalars}} (`scalars.save`).
 - dots: the matmuls of the traced function (`matmuls.expected`), or None.
 - devices: of a module that runs on a mesh, how many run it.
@@ -89,7 +89,6 @@ def collect(folder, target, traced, values=None):
         "target": target,
         "kernels": kernels,
         "hlo": re.sub(r'"body":"[^"]*"', '"body":""', hlo),
-        "async_copies": len(re.findall(r"= \([^=]*?\) (?:copy-start|slice-start)\(", hlo)),
         "while_loops": len(re.findall(r"\) while\(", hlo)),
         "scalars": scalars.save(scalars.known_calls(traced, values), hlo),
         "dots": matmuls.expected(traced.jaxpr, chips.CHIPS[target].mxu),

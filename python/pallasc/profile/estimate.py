@@ -4,9 +4,10 @@
 of XLA's are counted once, too.
 """
 
-from . import checks, chips, machine, matmuls, scalars, schedule
+from . import between, checks, chips, machine, matmuls, scalars, schedule
 
-# Of what is compared under one name: a change of what is counted, or of the model, is a new number.
+# Of what is compared under one name: a change of what is counted of a kernel, or of the model, is a
+# new number.
 INSTRUMENT = 2
 
 
@@ -23,7 +24,9 @@ def estimate(dump, limit=machine.MAX_BLOCKS, numbers=()):
       complete: whether every kernel came to its end and all its instructions are known; else the
         totals are those of a run that was cut.
       trusted: complete, and no check failed; errors, warnings: texts.
-      cycles, hbm_bytes, matmul_flops: of all kernels; pallas_cycles: of Pallas kernels alone.
+      between: of `between.copies`: copies that XLA places between kernels, and waits for.
+      cycles, hbm_bytes: of all kernels and these copies; matmul_flops: of all kernels;
+        pallas_cycles: of Pallas kernels alone.
     """
     chip = chips.CHIPS[dump["target"]]
     devices, scalar_operands = dump.get("devices", 1), dump.get("scalars", {})
@@ -46,6 +49,7 @@ def estimate(dump, limit=machine.MAX_BLOCKS, numbers=()):
     def total(key, names=kernels):
         return sum(kernels[name][key] for name in names)
 
+    beside = between.copies(dump["hlo"], kernels, chip)
     return {
         "target": chip.name,
         "clock_hz": chip.clock_hz,
@@ -54,9 +58,10 @@ def estimate(dump, limit=machine.MAX_BLOCKS, numbers=()):
         "trusted": complete and not errors,
         "errors": errors,
         "warnings": warnings,
-        "cycles": total("cycles"),
+        "between": beside,
+        "cycles": total("cycles") + beside["wait_cycles"],
         "pallas_cycles": total("cycles", [name for name in kernels if kernels[name]["pallas"]]),
-        "hbm_bytes": total("hbm_bytes"),
+        "hbm_bytes": total("hbm_bytes") + beside["bytes"],
         "matmul_flops": total("matmul_flops"),
         "kernels": kernels,
     }
@@ -167,6 +172,6 @@ def _judge(dump, kernels, chip):
         errors, warnings = errors + wrong, warnings + doubtful
     if dump["while_loops"]:
         warnings.append("a while loop of XLA's: each kernel is counted once")
-    if dump["async_copies"]:
-        warnings.append("XLA copies operands into VMEM outside the kernels: that is not counted")
+    if between.sparse_cores(dump["hlo"]):
+        warnings.append("a part of the module runs on SparseCores: that takes no time here")
     return errors, warnings

@@ -19,6 +19,7 @@ def text(found):
     lines = [_total(found), ""]
     for name, facts in found["kernels"].items():
         lines += [*_kernel(name, facts, found["clock_hz"]), ""]
+    lines += [*_between(found["between"], found["clock_hz"])]
     lines += [f"error: {line}" for line in found["errors"]]
     lines += [f"warning: {line}" for line in found["warnings"]]
     return "\n".join(lines).rstrip() + "\n"
@@ -33,6 +34,17 @@ def _total(found):
         f"{found['target']}, {found['clock_hz'] / 1e9:.3f} GHz: {found['cycles']:,} cycles,"
         f" {time}, {hbm} to and from HBM (an estimate{doubt})"
     )
+
+
+def _between(facts, clock):
+    """The line of what XLA copies between kernels."""
+    if facts["copies"]:
+        waits = facts["wait_cycles"]
+        yield (
+            f"copies of XLA's between kernels: {facts['copies']:,}, {bytes_text(facts['bytes'])};"
+            f" waits {waits:,} cycles, {seconds_text(waits / clock)}"
+        )
+        yield ""
 
 
 def _kernel(name, facts, clock):
