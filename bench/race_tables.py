@@ -62,7 +62,7 @@ def sides_of(contest, chip, outcomes):
     return {side: followed(contest, chip, fast) for side, fast in found.items()}
 
 
-# A time below so much of the floor is none: the instrument lost loops of XLA's.
+# A time below so much of the floor is none: the instrument lost loops of XLA's, or SparseCores.
 BELIEVED = 0.9
 
 
@@ -95,14 +95,13 @@ def serving_entries():
 
 
 # What the instrument says of a time that is not that of the whole module.
-PARTIAL = ("each kernel is counted once", "runs on SparseCores")
+PARTIAL = "each kernel is counted once"
 
 
 def scaled(run, job, outcome):
     """The time of a run as if whole, in ms; no shorter than reading its inputs takes; or None."""
     value = known(outcome, "est_ms") if outcome.ok else None
-    warnings = known(outcome, "warnings") or ()
-    partial = any(part in text for text in warnings for part in PARTIAL)
+    partial = any(PARTIAL in text for text in known(outcome, "warnings") or ())
     if value is None or partial:
         return None
     return run.scale * max(value, copy_ms(input_bytes(job.args), job.target))
@@ -443,12 +442,18 @@ def choice_table():
 # ---- runs that a check does not vouch for
 
 UNSEEN = "less HBM traffic than the inputs hold"
+SPARSE = "runs on SparseCores"
 # (the check's words, what was found)
 CAUSES = [
     (
+        SPARSE,
+        "XLA gives gathers to SparseCores, which the instrument does not know: the time is that of "
+        "what the TensorCore does, at least.",
+    ),
+    (
         UNSEEN,
-        "XLA brings operands into VMEM before the kernel, beside what runs before it: those copies "
-        "are not the kernel's. The time may be too low where HBM is what limits.",
+        "XLA brings operands into VMEM before the kernel, beside what runs before it, or a table "
+        "names blocks that are not read. The time may be too low where HBM is what limits.",
     ),
     (
         "the jaxpr's dots need",
@@ -477,6 +482,7 @@ def doubts_of(job, outcome):
     if not static:
         return []
     found = [] if static["sim_ok"] else list(static["errors"])
+    found += [text for text in static.get("warnings", ()) if SPARSE in text]
     unseen = copy_ms(input_bytes(job.args) - static["hbm_bytes"], job.target)
     if static["est_ms"] and unseen > 0.02 * static["est_ms"]:
         found.append(f"{UNSEEN}: {unseen * 1e3:.1f} us of copies")

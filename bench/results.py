@@ -59,8 +59,8 @@ times.
   with the same data. XLA has no op for most of them, or one that data steer.
 - "of the fastest peer": our time over that of the fastest of the columns before it; bold where that
   peer is faster. "-": not measured, or there is no such kernel. "Not followed": the time would be
-  that of a part, because the instrument lost a loop of XLA's, or because SparseCores do some of
-  the work, as of a gather of rows.
+  that of a part, because the instrument lost a loop of XLA's, or because SparseCores do the
+  work, as that of a gather of rows.
 - Kernels by hand: those that ship with jax; tokamax's splash attention with its experimental
   scheduler, its backward, which adds up dq behind its kernel and takes delta from `out`, and its
   linear softmax cross-entropy, which gives the sum of the losses.
