@@ -122,11 +122,11 @@ build: need-c
 
 .PHONY: demo
 demo: build need-venv
-	./$(PROGRAM) $(GRAPH) | $(WITH_PYTHON) -m pallasc run - --graph $(GRAPH)
+	./$(PROGRAM) $(GRAPH) | ./$(PROGRAM) run - --graph $(GRAPH)
 	@printf '%s\n' '' 'What to type next, here: what the compiler decides about a graph, its kernel, and a run of it.' '' \
 		'    ./pallasc $(NEXT_GRAPH) --emit=report' \
 		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
-		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
+		'    ./pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
 # check: what everybody runs. check-full: what takes too long for that; with it and the rest .ci/run ends within 45
 # minutes. nightly: what takes hours; its last results are in docs/nightly.md.

@@ -158,7 +158,7 @@ def _check_once(module, graph, options, config, variant):
 
 def _parser():
     parser = Parser(
-        prog="python -m pallasc check",
+        prog="pallasc check",
         description="Compile a graph, simulate the kernel, compare it with the reference.",
     )
     parser.add_argument("graph", metavar="G.json", help="graph, or - for standard input")
