@@ -4,6 +4,7 @@ import argparse
 import contextlib
 
 from . import chips, judge, limit, mesh
+from .binding import Graph
 from .binding import compile as compile_graph
 from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import (
@@ -42,7 +43,8 @@ def main(argv):
     chip = target_text(options.target)
     sizes = dict(options.size)
     split = {"mesh": options.mesh, **_split(options)}
-    module = compile_graph(text, given, chip, sizes=sizes, adapt=options.adapt, **budget, **split)
+    read = Graph(text, name)
+    module = compile_graph(read, given, chip, sizes=sizes, adapt=options.adapt, **budget, **split)
     if options.mesh:
         mesh.simulate_devices(module.info)
     config = module.info["config"] if options.adapt else config

@@ -45,6 +45,12 @@ def test_the_exit_status_is_that_of_the_command(tmp_path):
     assert refused(2, "run").endswith("required: KERNEL.py (see pallasc run --help)\n")
 
 
+def test_what_is_wrong_with_a_graph_is_said_of_its_file(tmp_path):
+    path = tmp_path / "g.json"
+    path.write_text('{"format": "fxtile",}')
+    assert f"error: {path}:1:20: error: a comma behind the last member" in refused(1, "check", path)
+
+
 def test_without_python_it_says_what_to_do(tmp_path):
     env = {**os.environ, "PALLASC_PYTHON": str(tmp_path / "python9")}
     found = run("tune", "g.json", env=env)
