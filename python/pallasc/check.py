@@ -4,9 +4,8 @@ import argparse
 import contextlib
 
 from . import chips, judge, limit, mesh
-from .binding import Graph
+from .binding import Graph, config_text, format_diagnostics, graph_text, target_text
 from .binding import compile as compile_graph
-from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import (
     Parser,
     add_mesh_options,
