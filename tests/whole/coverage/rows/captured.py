@@ -71,7 +71,7 @@ ROWS = [
         inputs=with_rows,
         needs=unpatched,
         loops=(),
-        note="the host's clone and index_put_ are kernels of their own, 233 of the 276 thousand cycles "
-        "on v7x; Helion leaves them to torch, and its cycles are those of the sums alone",
+        note="the host's clone and index_put_ are kernels of their own, 233 of the 276 thousand "
+        "cycles on v7x; Helion leaves them to torch, and its cycles are those of the sums alone",
     ),
 ]
