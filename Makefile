@@ -122,11 +122,11 @@ build: need-c
 
 .PHONY: demo
 demo: build need-venv
-	./$(PROGRAM) $(GRAPH) | $(WITH_PYTHON) -m pallasc run - --graph $(GRAPH)
+	./$(PROGRAM) $(GRAPH) | ./$(PROGRAM) run - --graph $(GRAPH)
 	@printf '%s\n' '' 'What to type next, here: what the compiler decides about a graph, its kernel, and a run of it.' '' \
 		'    ./pallasc $(NEXT_GRAPH) --emit=report' \
 		'    ./pallasc $(NEXT_GRAPH) -o build/softmax.py' \
-		'    PYTHONPATH=python $(PYTHON) -m pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
+		'    ./pallasc run build/softmax.py --graph $(NEXT_GRAPH)'
 
 # check: what everybody runs. check-full: what takes too long for that; with it and the rest .ci/run ends within 45
 # minutes. nightly: what takes hours; its last results are in docs/nightly.md.
@@ -217,6 +217,7 @@ docs: build need-venv $(BUILD)/tools/print_ops
 	$(BUILD)/tools/print_ops >docs/ops.md
 	$(PYTHON) tools/build_ops.py
 	$(PYTHON) tools/diagnostics.py
+	$(PYTHON) tools/help_pages.py
 	$(PYTHON) tools/tables.py
 	$(PYTHON) tools/tour.py
 	$(PYTHON) tools/pictures.py
@@ -395,11 +396,18 @@ INCLUDEDIR = $(PREFIX)/include
 DATADIR = $(PREFIX)/share
 VERSION = $(shell sed -n 's/^\#define PALLASC_VERSION "\(.*\)"/\1/p' include/version.h)
 
+# The man page, and where each shell looks for completions.
+BASH_DIR = $(DATADIR)/bash-completion/completions
+ZSH_DIR = $(DATADIR)/zsh/site-functions
+FISH_DIR = $(DATADIR)/fish/vendor_completions.d
+MAN_DIR = $(DATADIR)/man/man1
+
 OWN_FOLDERS = $(INCLUDEDIR)/pallasc $(DATADIR)/pallasc $(DATADIR)/doc/pallasc
-FOLDERS = $(BINDIR) $(LIBDIR)/pkgconfig $(OWN_FOLDERS)
+FOLDERS = $(BINDIR) $(LIBDIR)/pkgconfig $(OWN_FOLDERS) $(MAN_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 INSTALLED = $(BINDIR)/pallasc $(LIBDIR)/libpallasc.a $(LIBDIR)/libpallasc.so.$(ABI) $(LIBDIR)/libpallasc.so \
 	$(LIBDIR)/pkgconfig/pallasc.pc $(INCLUDEDIR)/pallasc/pallasc.h $(DATADIR)/pallasc/fxtile.schema.json \
-	$(addprefix $(DATADIR)/doc/pallasc/,LICENSE README.md CHANGELOG.md)
+	$(addprefix $(DATADIR)/doc/pallasc/,LICENSE README.md CHANGELOG.md) \
+	$(MAN_DIR)/pallasc.1 $(BASH_DIR)/pallasc $(ZSH_DIR)/_pallasc $(FISH_DIR)/pallasc.fish
 
 .PHONY: install uninstall
 install: all
@@ -414,6 +422,10 @@ install: all
 	install -m 644 $(BUILD)/pallasc.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 docs/fxtile.schema.json $(DESTDIR)$(DATADIR)/pallasc
 	install -m 644 LICENSE README.md CHANGELOG.md $(DESTDIR)$(DATADIR)/doc/pallasc
+	install -m 644 packaging/pallasc.1 $(DESTDIR)$(MAN_DIR)
+	install -m 644 packaging/completions/pallasc.bash $(DESTDIR)$(BASH_DIR)/pallasc
+	install -m 644 packaging/completions/_pallasc $(DESTDIR)$(ZSH_DIR)
+	install -m 644 packaging/completions/pallasc.fish $(DESTDIR)$(FISH_DIR)
 
 # Of the folders only what is ours goes; under a DESTDIR all that install made and that is empty.
 uninstall:

@@ -187,8 +187,11 @@ static const char *ways_to_fit(Planner *p) {
 	for (LoopType type = LOOP_FORI; type <= LOOP_EMIT_PIPELINE && p->plan->loops.count; type++)
 		if (fits[type] || type_fits(&t, type, true))
 			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
-	return out.length ? arena_printf(p->a, "these fit: %s", out.at)
-	                  : "no smaller value of one block fits; make several smaller";
+	if (out.length)
+		return arena_printf(p->a, "these fit: %s", out.at);
+	return chosen ? "no smaller value of one block fits; make several smaller"
+	              : "no block size is to be chosen that could be smaller: each step takes whole dims; cut one with a "
+	                "tile in the kernel's source";
 }
 
 /* ---- the refusal ------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-"""`python -m pallasc COMMAND ...`."""
+"""`pallasc COMMAND ...`, of the commands that Python runs; `python -m pallasc COMMAND ...`."""
 
 import importlib
 import os
@@ -22,11 +22,11 @@ COMMANDS = {
 # Commands whose module has another name.
 MODULES = {"grad": "differentiate"}
 
-USAGE = """usage: python -m pallasc COMMAND ...
+USAGE = """usage: pallasc COMMAND ...
 
 {commands}
 
-python -m pallasc COMMAND --help says more. Exit status: 0 done, 1 refused or off, 2 wrong usage,
+pallasc COMMAND --help says more. Exit status: 0 done, 1 refused or off, 2 wrong usage,
 3 cannot read or write."""
 
 

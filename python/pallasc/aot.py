@@ -429,7 +429,7 @@ _FAILURES = {
 def main(argv):
     """`aot KERNEL.py... [--target T]...`: exit status 0 if all compile, else 1."""
     parser = Parser(
-        prog="python -m pallasc aot",
+        prog="pallasc aot",
         description="Compile kernel modules with the real TPU compiler; no TPU is needed.",
     )
     parser.add_argument("kernel", nargs="+", metavar="KERNEL.py", help="module, or - for a pipe")

@@ -4,8 +4,8 @@ import argparse
 import contextlib
 
 from . import chips, judge, limit, mesh
+from .binding import Graph, config_text, format_diagnostics, graph_text, target_text
 from .binding import compile as compile_graph
-from .binding import config_text, format_diagnostics, graph_text, target_text
 from .command import (
     Parser,
     add_mesh_options,
@@ -42,7 +42,8 @@ def main(argv):
     chip = target_text(options.target)
     sizes = dict(options.size)
     split = {"mesh": options.mesh, **_split(options)}
-    module = compile_graph(text, given, chip, sizes=sizes, adapt=options.adapt, **budget, **split)
+    read = Graph(text, name)
+    module = compile_graph(read, given, chip, sizes=sizes, adapt=options.adapt, **budget, **split)
     if options.mesh:
         mesh.simulate_devices(module.info)
     config = module.info["config"] if options.adapt else config
@@ -158,7 +159,7 @@ def _check_once(module, graph, options, config, variant):
 
 def _parser():
     parser = Parser(
-        prog="python -m pallasc check",
+        prog="pallasc check",
         description="Compile a graph, simulate the kernel, compare it with the reference.",
     )
     parser.add_argument("graph", metavar="G.json", help="graph, or - for standard input")

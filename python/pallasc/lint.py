@@ -454,7 +454,7 @@ def _has_effects(value):
 
 def main(argv):
     """`lint FILE...`: exit status 1 if anything is found."""
-    parser = Parser(prog="python -m pallasc lint", description="Lint emitted kernel modules.")
+    parser = Parser(prog="pallasc lint", description="Lint emitted kernel modules.")
     parser.add_argument("file", nargs="+", metavar="FILE", help="module, or - for standard input")
     options = parser.parse_args(argv)
     clean = True

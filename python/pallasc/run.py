@@ -15,7 +15,7 @@ from .simulate import interpret_params, simulate
 def main(argv):
     """`run KERNEL.py | - [--graph G.json]`: exit status 1 if the kernel fails or is off."""
     parser = Parser(
-        prog="python -m pallasc run",
+        prog="pallasc run",
         description="Run a kernel module: on a TPU if there is one, else simulated on the CPU.",
     )
     parser.add_argument("kernel", metavar="KERNEL.py", help="module, or - for standard input")

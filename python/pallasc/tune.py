@@ -447,7 +447,7 @@ def main(argv):
 
 def _parser():
     parser = Parser(
-        prog="python -m pallasc tune",
+        prog="pallasc tune",
         description="Find the fastest configuration of a graph: all are judged by estimates, the"
         " most promising compiled by the TPU compiler and ranked by its schedules, or by time"
         " where there is a TPU. Run again it goes on where it was.",

@@ -24,10 +24,14 @@ EXPECTED = {
     "lib/libpallasc.so",
     "lib/libpallasc.so.1",
     "lib/pkgconfig/pallasc.pc",
+    "share/bash-completion/completions/pallasc",
     "share/doc/pallasc/CHANGELOG.md",
     "share/doc/pallasc/LICENSE",
     "share/doc/pallasc/README.md",
+    "share/fish/vendor_completions.d/pallasc.fish",
+    "share/man/man1/pallasc.1",
     "share/pallasc/fxtile.schema.json",
+    "share/zsh/site-functions/_pallasc",
 }
 
 
@@ -65,6 +69,25 @@ def test_uninstall_keeps_what_is_not_ours(prefix):
 
 def test_installed_command(prefix):
     assert run(prefix / "bin/pallasc", GRAPH) == run(ROOT / "pallasc", GRAPH)
+
+
+def test_completion_of_zsh_and_fish(prefix):
+    """bash's is tested where there is no need of other shells: tests/command/test_completion.py."""
+    run("zsh", "-n", prefix / "share/zsh/site-functions/_pallasc")
+    file = prefix / "share/fish/vendor_completions.d/pallasc.fish"
+    asked = [f"source {file}; complete -C {shlex.quote(line)}" for line in LINES]
+    for command, expected in zip(asked, LINES.values(), strict=True):
+        found = run("fish", "--no-config", "-c", command, env=BARE)
+        assert expected <= {line.split("\t")[0] for line in found.splitlines()}
+
+
+# What is typed, and some of what may follow.
+LINES = {
+    "pallasc pro": {"profile"},
+    "pallasc --emi": {"--emit"},
+    "pallasc --target v": {"v4", "v5e", "v5p", "v6e", "v7x"},
+    "pallasc check --adv": {"--adversarial"},
+}
 
 
 @pytest.mark.parametrize("static", [False, True])

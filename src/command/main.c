@@ -1,6 +1,7 @@
 /* main.c - the command pallasc: reads what the options name, compiles, and writes the result once it is whole. */
 #define _XOPEN_SOURCE 700
 #include "files.h"
+#include "handover.h"
 #include "options.h"
 #include "sweep_command.h"
 #include "version.h"
@@ -442,6 +443,10 @@ static int run(Command *c) {
 
 static int command(Command *c, int argc, char *const *argv) {
 	diag_init(&c->diag, &c->arena);
+	if (argc > 1 && handed_over(argv[1])) {
+		complain(c, "python", hand_over(&c->arena, argc, argv));
+		return EXIT_IO;
+	}
 	const char *error = options_parse(&c->arena, argc, argv, &c->options);
 	c->color = want_color(c->options.color);
 	if (!error)

@@ -486,12 +486,12 @@ static const Option table[] = {
 enum { OPTION_COUNT = sizeof table / sizeof table[0] };
 
 const char *options_help(void) {
-	return "usage: pallasc [options] [GRAPH.json | KERNEL.kernel | -]\n"
+	return "usage: pallasc [compile] [options] [GRAPH.json | KERNEL.kernel | -]\n"
 	       "       pallasc sweep [options] [GRAPH.json | -]\n"
+	       "       pallasc check | run | aot | profile | tune | export | grad | ... [--help]: Python's\n"
 	       "\n"
 	       "Compiles a graph of tile operations (JSON, format fxtile 1) to a Pallas TPU kernel: a\n"
-	       "standalone Python module. Without a file, or with -, reads standard input. What\n"
-	       "--emit=kernel wrote, changed or not, is verified and compiled as well.\n"
+	       "standalone Python module; or what --emit=kernel wrote. Without a file: standard input.\n"
 	       "\n"
 	       "  -o FILE               write there, atomically, instead of to standard output\n"
 	       "  --emit=WHAT           python (default): the module; json: the graph after the passes;\n"
@@ -657,8 +657,8 @@ const char *options_parse(Arena *a, int argc, char *const *argv, Options *option
 	for (int i = 1; i < argc;) { /* to the end, for a --diagnostics=json after the error */
 		const char *word = argv[i];
 		bool is_option = !only_files && word[0] == '-' && word[1] != '\0';
-		if (i == 1 && strcmp(word, "sweep") == 0)
-			options->action = ACTION_SWEEP;
+		if (i == 1 && (strcmp(word, "sweep") == 0 || strcmp(word, "compile") == 0))
+			options->action = *word == 's' ? ACTION_SWEEP : ACTION_COMPILE;
 		else if (is_option && strcmp(word, "--") == 0)
 			only_files = true;
 		else if (!is_option)

@@ -290,6 +290,23 @@ static const char *const *all_keys(const ConfigReader *c) {
 	return names.at;
 }
 
+/* A block's name is no key: which element of block_sizes is meant. */
+static const char *hint_key(const ConfigReader *c, const char *name) {
+	uint32_t chosen = 0, at = NONE;
+	for (BlockId b = 0; b < c->m->blocks.count; b++) {
+		const Block *block = &c->m->blocks.at[b];
+		if (!block_is_chosen(block))
+			continue;
+		if (block->name && strcmp(block->name, name) == 0)
+			at = chosen;
+		chosen++;
+	}
+	if (at == NONE)
+		return hint_nearest(c->r, name, all_keys(c));
+	return arena_printf(c->r->arena, "the size of the block '%s' is value %u of the %u of block_sizes", name, at + 1,
+	                    chosen);
+}
+
 static TunableId tunable_find(const Module *m, const char *name) {
 	const char *known = string_find(&m->strings, name);
 	uint32_t symbol = known ? map_get(&m->symbols, map_key(known)) : NONE;
@@ -334,7 +351,7 @@ void config_read(const Reader *r, Module *m, const json_t *object, const Path *p
 		else if (is_ignored(name))
 			text_printf(&ignored, "%s%s", ignored.length ? ", " : "", name);
 		else if (strncmp(name, "x_", 2) != 0)
-			diag_error(r->d, place_key(r, &at), "unknown-config-key", hint_nearest(r, name, all_keys(&c)),
+			diag_error(r->d, place_key(r, &at), "unknown-config-key", hint_key(&c, name),
 			           "unknown configuration key '%s'", name);
 	}
 	note_ignored(&c, path, &ignored);

@@ -85,9 +85,29 @@ static const char *syntax_reworded(const Reader *r, const char *text) {
 	return text;
 }
 
+/* What other languages have and JSON has not, where the parser gave up: `offset` moves to it. */
+static void syntax_borrowed(const Source *s, size_t *offset, SyntaxText *t) {
+	const char *at = s->text + *offset;
+	size_t before = *offset;
+	while (before > 0 && strchr(" \t\r\n", s->text[before - 1]))
+		before--;
+	if (strncmp(at, "//", 2) == 0 || strncmp(at, "/*", 2) == 0 || *at == '#') {
+		t->message = "JSON has no comments";
+		t->hint = "leave it out; a member whose name begins with x_ may hold any text";
+	} else if (*at == '\'') {
+		t->message = "JSON has its strings and names in double quotes";
+	} else if ((*at == '}' || *at == ']') && before > 0 && s->text[before - 1] == ',') {
+		t->message = *at == '}' ? "a comma behind the last member" : "a comma behind the last element";
+		t->hint = "leave it out";
+		*offset = before - 1;
+	}
+}
+
 static void syntax_error(const Reader *r, const json_error_t *e) {
 	SyntaxText t = syntax_text(e);
 	size_t offset = syntax_offset(r, e);
+	if (strcmp(t.code, "json-syntax") == 0 && !t.message)
+		syntax_borrowed(r->source, &offset, &t);
 	const char *at = r->source->text + offset;
 	if (strncmp(at, "NaN", 3) == 0 || strncmp(at, "Infinity", 8) == 0 || strncmp(at, "-Infinity", 9) == 0 ||
 	    strncmp(at, "nan", 3) == 0) {

@@ -66,7 +66,9 @@ static const char *const tile_kinds[] = {"wide", "narrow", "powers", NULL};
 typedef struct TargetJob {
 	Reader r;
 	Target target;
-	bool based; /* fields may be left out */
+	bool based;   /* fields may be left out */
+	Text lacking; /* names of fields that may not be, and are */
+	uint32_t lacks;
 } TargetJob;
 
 static void out_of_range(TargetJob *j, const Field *f, const json_t *v, const Path *at) {
@@ -159,10 +161,10 @@ static void read_tiles(TargetJob *j, const Field *f, const json_t *v, const Path
 }
 
 /* What holds where nobody says the field. */
-static void set_absent(TargetJob *j, const Field *f, const json_t *root, const Path *path) {
+static void set_absent(TargetJob *j, const Field *f) {
 	void *out = field_of(f, &j->target);
 	if (f->absent == NEEDED)
-		need(&j->r, root, f->name, path, "the target");
+		text_printf(&j->lacking, "%s'%s'", j->lacks++ ? ", " : "", f->name);
 	else if (f->absent == OF_FIRST)
 		memcpy(out, field_of(f, &rows[0]), sizeof rows[0].tile_rows);
 	else if (f->kind == FIELD_FLAG)
@@ -179,7 +181,7 @@ static void read_field(TargetJob *j, const Field *f, const json_t *root, const P
 	if (json_is_null(v) && f->kind != FIELD_CAP)
 		v = NULL;
 	if (!j->based && (!v || f->kind == FIELD_TILES))
-		set_absent(j, f, root, path);
+		set_absent(j, f);
 	if (!v)
 		return;
 	switch (f->kind) {
@@ -212,8 +214,13 @@ static void target_body(void *context, json_t *root) {
 	if (!read_object(&j->r, root, &path, "the target", members))
 		return;
 	read_base(j, root, &path);
+	text_init(&j->lacking, j->r.arena);
 	for (const Field *f = fields; f < fields + FIELD_COUNT; f++)
 		read_field(j, f, root, &path);
+	if (j->lacks)
+		diag_error(j->r.d, place_at(&j->r, &path), "missing-field",
+		           "with a base, such as \"base\": \"v6e\", only what differs from it is needed",
+		           "the target has no base and lacks the field%s %s", j->lacks == 1 ? "" : "s", j->lacking.at);
 }
 
 const Target *target_load(Arena *a, Diag *d, const Source *source) {

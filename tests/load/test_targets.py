@@ -168,6 +168,14 @@ def test_a_field_that_is_needed(file, field):
     assert f"'{field}'" in said
 
 
+def test_a_file_without_a_base_says_what_it_lacks_once(file):
+    said = refused(1, "--print-target", "--target", file(name="mine", vmem_bytes=1 << 24))
+    names = ", ".join(f"'{field}'" for field in NEEDED if field not in ("name", "vmem_bytes"))
+    assert said.count("error:") == 1
+    assert f"the target has no base and lacks the fields {names} [missing-field]" in said
+    assert 'hint: with a base, such as "base": "v6e", only what differs from it is needed' in said
+
+
 def test_what_holds_where_a_field_is_absent(file):
     """Without a base: as docs/targets.md says."""
     whole = printed("v6e")

@@ -17,6 +17,10 @@ def test_every_diagnostic_code_is_listed():
     check("diagnostics.py")
 
 
+def test_the_man_page_and_completions_are_of_the_help():
+    check("help_pages.py")
+
+
 def test_ops_are_listed():
     check("build_ops.py")
     printed = subprocess.run([ROOT / "build/tools/print_ops"], capture_output=True, check=True)

@@ -90,9 +90,7 @@ def _derived(document, path, sizes=None, **asked):
 
 def main(argv=None):
     """`python -m pallasc grad`."""
-    parser = Parser(
-        prog="python -m pallasc grad", description="Write the backward pass of a graph."
-    )
+    parser = Parser(prog="pallasc grad", description="Write the backward pass of a graph.")
     parser.add_argument("graph", metavar="GRAPH.json", help="the forward; - is standard input")
     parser.add_argument("-o", dest="output", metavar="BWD.json", help="instead of standard output")
     parser.add_argument(

@@ -15,7 +15,7 @@ from .parse import parse
 def main(argv):
     """`execute FILE.kernel [--arg NAME=FILE.npy ...]`: exit status 1 if the kernel fails."""
     parser = Parser(
-        prog="python -m pallasc execute",
+        prog="pallasc execute",
         description="Execute the text of a kernel (pallasc --emit=kernel) in NumPy.",
     )
     parser.add_argument("kernel", metavar="FILE.kernel", help="text, or - for standard input")

@@ -30,7 +30,7 @@ def main(argv, device=None):
 
 def _parser():
     parser = Parser(
-        prog="python -m pallasc on-tpu",
+        prog="pallasc on-tpu",
         description="Run the kernels of docs/results.md on the TPU of this machine: their numbers"
         " are checked, and their times stand beside the estimates in a report. Run again it goes"
         " on where it was.",

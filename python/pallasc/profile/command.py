@@ -15,7 +15,7 @@ from . import chips, page, report, run, statements
 def main(argv):
     """`profile KERNEL.py [--target T]...`: exit status 1 if a figure is not to be trusted."""
     parser = Parser(
-        prog="python -m pallasc profile",
+        prog="pallasc profile",
         description="Compile a kernel for a TPU and execute the compiler's schedule: cycles, use of"
         " each slot, bytes and waits, by kernel and by loop. No TPU is needed; figures are"
         " estimates.",
