@@ -849,8 +849,38 @@ static StmtId put_call(Group *g, StmtId call, bool masked) {
 	return s;
 }
 
-/* What stood ahead of the step, stored and loaded as it was. */
-static void put_ahead(Group *g, const Step *step) {
+/* What the step has of a result of what ran ahead; NONE. */
+static ValueId parameter_of(Blocks *b, const Step *step, uint32_t r) {
+	const Kernel *k = b->k;
+	const KFunction *f = &k->functions.at[b->step];
+	ValueId wanted = kernel_stmt(k, step->ahead)->result + r;
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		KArg x = *kernel_arg(k, step->call, i);
+		StmtId def = f->parameters.at[i].kind == PARAMETER_VALUE ? def_of(k, x) : NONE;
+		if (def == NONE)
+			continue;
+		if (x.value == wanted)
+			return f->parameters.at[i].id;
+		BufferId from = kernel_stmt(k, def)->op == K_LOAD ? k->refs.at[kernel_arg(k, def, 0)->ref].buffer : NONE;
+		for (StmtId s = step->ahead; from != NONE && s != def && s != NONE; s = kernel_stmt(k, s)->next)
+			if (kernel_stmt(k, s)->op == K_STORE && kernel_arg(k, s, 1)->kind == KARG_VALUE &&
+			    kernel_arg(k, s, 1)->value == wanted && k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)
+				return f->parameters.at[i].id;
+	}
+	return NONE;
+}
+
+/* The argument of the step that is made of a result of what ran ahead. */
+static ValueId argument_of(Blocks *b, const Step *step, ValueId parameter) {
+	const KFunction *f = &b->k->functions.at[b->step];
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		if (f->parameters.at[i].kind == PARAMETER_VALUE && f->parameters.at[i].id == parameter)
+			return kernel_arg(b->k, step->call, i)->value;
+	return NONE;
+}
+
+/* What stood ahead of the step, stored and loaded as it was, but for what a masked step does not read. */
+static void put_ahead(Group *g, const Step *step, bool masked) {
 	Kernel *k = g->b->k;
 	ValueId first = kernel_stmt(k, step->ahead)->result;
 	put_call(g, step->ahead, false);
@@ -858,9 +888,14 @@ static void put_ahead(Group *g, const Step *step) {
 		KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
 		if (x.kind != KARG_VALUE || x.value - first >= kernel_stmt(k, step->ahead)->result_count)
 			continue;
-		KArg ref = ref_cut(g, kernel_arg(k, s, 0)->ref, axis_at(x.value, 0));
-		put(g, K_STORE, 2, (const KArg[]){ref, karg_value(g->done[x.value])}, 0, NULL);
+		ValueId parameter = parameter_of(g->b, step, x.value - first), given = g->done[x.value];
 		g->done[x.value] = NONE; /* it is loaded again */
+		if (masked && value_dim(g->b, parameter, g->b->columns) == NONE) {
+			g->done[argument_of(g->b, step, parameter)] = given;
+			continue;
+		}
+		KArg ref = ref_cut(g, kernel_arg(k, s, 0)->ref, axis_at(x.value, 0));
+		put(g, K_STORE, 2, (const KArg[]){ref, karg_value(given)}, 0, NULL);
 	}
 }
 
@@ -942,27 +977,6 @@ static bool find_ahead(Blocks *b, Step *step, const uint32_t *uses) {
 		if (uses[kernel_stmt(k, step->ahead)->result + i] != 1)
 			return false;
 	return true;
-}
-
-/* What the step has of a result of what ran ahead; NONE. */
-static ValueId parameter_of(Blocks *b, const Step *step, uint32_t r) {
-	const Kernel *k = b->k;
-	const KFunction *f = &k->functions.at[b->step];
-	ValueId wanted = kernel_stmt(k, step->ahead)->result + r;
-	for (uint32_t i = 0; i < f->parameters.count; i++) {
-		KArg x = *kernel_arg(k, step->call, i);
-		StmtId def = f->parameters.at[i].kind == PARAMETER_VALUE ? def_of(k, x) : NONE;
-		if (def == NONE)
-			continue;
-		if (x.value == wanted)
-			return f->parameters.at[i].id;
-		BufferId from = kernel_stmt(k, def)->op == K_LOAD ? k->refs.at[kernel_arg(k, def, 0)->ref].buffer : NONE;
-		for (StmtId s = step->ahead; from != NONE && s != def && s != NONE; s = kernel_stmt(k, s)->next)
-			if (kernel_stmt(k, s)->op == K_STORE && kernel_arg(k, s, 1)->kind == KARG_VALUE &&
-			    kernel_arg(k, s, 1)->value == wanted && k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)
-				return f->parameters.at[i].id;
-	}
-	return NONE;
 }
 
 /* Where the flag is set the step does not read it: it is of all columns, masked or not. */
@@ -1154,13 +1168,15 @@ static void put_group(Blocks *b, uint32_t g, StmtId before, KArg *results) {
 	memset(group.done, 0xff, (b->values + 1) * sizeof *group.done);
 	for (uint32_t t = 0; t < b->count; t++) {
 		group.cut[1] = b->steps[t].columns[g];
-		if (group.cut[1].size == 0) {
+		if (group.cut[1].size && b->steps[t].ahead != NONE)
+			put_ahead(&group, &b->steps[t], b->steps[t].masked[g]);
+	}
+	for (uint32_t t = 0; t < b->count; t++) {
+		group.cut[1] = b->steps[t].columns[g];
+		if (group.cut[1].size == 0)
 			pass_on(&group, b->steps[t].call);
-			continue;
-		}
-		if (b->steps[t].ahead != NONE)
-			put_ahead(&group, &b->steps[t]);
-		put_call(&group, b->steps[t].call, b->steps[t].masked[g]);
+		else
+			put_call(&group, b->steps[t].call, b->steps[t].masked[g]);
 	}
 	for (uint32_t i = 0; i < kernel_stmt(b->k, last->call)->result_count; i++)
 		results[(size_t)i * b->parts + g] = karg_value(group.done[kernel_stmt(b->k, last->call)->result + i]);
