@@ -891,6 +891,7 @@ static void put_ahead(Group *g, const Step *step, bool masked) {
 		ValueId parameter = parameter_of(g->b, step, x.value - first), given = g->done[x.value];
 		g->done[x.value] = NONE; /* it is loaded again */
 		if (masked && value_dim(g->b, parameter, g->b->columns) == NONE) {
+			k->values.at[given].name = value_name(k, parameter);
 			g->done[argument_of(g->b, step, parameter)] = given;
 			continue;
 		}
