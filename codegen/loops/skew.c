@@ -394,7 +394,7 @@ static void choose_cut(const Skew *s) {
 			longest = int_max(longest, shape[rank - d]);
 	}
 	loop->cut = (Switch)s->p->m->config.mask_blocks.value != SWITCH_OFF && longest > MASK_BLOCK;
-	loop->cut_why = loop->cut               ? "those are left out of which the mask leaves nothing"
+	loop->cut_why = loop->cut               ? "those that the mask leaves nothing of are left out where they add nothing"
 	                : longest <= MASK_BLOCK ? "they are no larger than a block"
 	                                        : "pallas_mask_blocks is off";
 }

@@ -67,8 +67,8 @@ static void remark_loops(Plan *plan) {
 			plan_remark(plan, "%s: %s: %s", l->name,
 			            l->paired ? "two steps in an iteration" : "one step in an iteration", l->pair_why);
 		if (l->cut_why)
-			plan_remark(plan, "%s: the masked last steps are computed %s: %s", l->name,
-			            l->cut ? "in blocks" : "whole", l->cut_why);
+			plan_remark(plan, "%s: masked last steps %s: %s", l->name, l->cut ? "in blocks" : "whole",
+			            l->cut_why);
 		if (!l->skewed)
 			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
 		if (l->across)
