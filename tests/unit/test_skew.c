@@ -202,7 +202,7 @@ static void masked_steps_are_cut(void **state) {
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		Fixture f;
 		Plan *plan = planned(
-			&f, "causal_attention",
+			&f, "../coverage/graphs/causal_attention_b2_h8_s4096_d128",
 			SETTINGS(rows[i].blocks, rows[i].cut, "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
 		assert_non_null(plan);
 		assert_true(plan->loops.at[0].flagged);
