@@ -28,6 +28,8 @@ enum { TWO_AHEAD_BYTES = 2 << 20 };
 enum { PAIR_STEPS = 3 };
 /* auto: what a step of computed bounds hands on, of which some is loaded. */
 enum { HANDED_BYTES = 4 << 20 };
+/* Rows, or columns, of a block into which masked steps are cut (rewrite_blocks.c). */
+enum { MASK_BLOCK = 256 };
 
 /* A node of the loop, and one of the loop that it reads. */
 typedef struct Read {
@@ -378,6 +380,25 @@ static void choose_pairs(const Skew *s) {
 		loop->pair_why = "what each one hands on has its own scratch";
 }
 
+/* The masked last steps are cut where a block is less than a step. */
+static void choose_cut(const Skew *s) {
+	const Plan *plan = s->p->plan;
+	Loop *loop = s->loop;
+	int64_t longest = 0, shape[DIM_MAX];
+	if (!loop->flagged)
+		return;
+	for (NodeId n = graph_first(s->p->m, loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
+		bool choice = s->seldom[n] && op_canonical(node_get(s->p->m, n)->op) == OP_WHERE;
+		uint32_t rank = choice ? plan_shape(plan, n, plan->values[n].form, shape) : 0;
+		for (uint32_t d = 1; d <= 2 && d <= rank; d++)
+			longest = int_max(longest, shape[rank - d]);
+	}
+	loop->cut = (Switch)s->p->m->config.mask_blocks.value != SWITCH_OFF && longest > MASK_BLOCK;
+	loop->cut_why = loop->cut               ? "those that the mask leaves nothing of are left out where they add nothing"
+	                : longest <= MASK_BLOCK ? "they are no larger than a block"
+	                                        : "pallas_mask_blocks is off";
+}
+
 /* A loop passes on values of up to an eighth of the registers by itself. */
 static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
 	h->bytes = handed_bytes(p, h->node);
@@ -458,6 +479,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 		loop->flagged = loop->flagged || s.seldom[n];
 	}
 	choose_pairs(&s);
+	choose_cut(&s);
 	const char *list = hand_over(p, loop);
 	loop->ahead = (int)int_min(steps_ahead(&s), full_steps(&s) - 1);
 	const char *of = loop->ahead == 1 ? "the next step" : arena_printf(p->a, "the step %d later", loop->ahead);

@@ -66,6 +66,9 @@ static void remark_loops(Plan *plan) {
 		if (l->pair_why)
 			plan_remark(plan, "%s: %s: %s", l->name,
 			            l->paired ? "two steps in an iteration" : "one step in an iteration", l->pair_why);
+		if (l->cut_why)
+			plan_remark(plan, "%s: masked last steps %s: %s", l->name, l->cut ? "in blocks" : "whole",
+			            l->cut_why);
 		if (!l->skewed)
 			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
 		if (l->across)

@@ -186,6 +186,32 @@ static void computed_steps_are_counted_over_the_grid(void **state) {
 	}
 }
 
+/* Masked last steps are cut into blocks where they are larger than one. */
+static void masked_steps_are_cut(void **state) {
+	(void)state;
+	static const struct {
+		const char *blocks, *cut;
+		bool is_cut;
+		const char *why;
+	} rows[] = {
+		{"block_sizes=[1,512,256]", "pallas_mask_blocks=auto", true,
+	         "those that the mask leaves nothing of are left out where they add nothing"},
+		{"block_sizes=[1,512,256]", "pallas_mask_blocks=off", false, "pallas_mask_blocks is off"},
+		{"block_sizes=[1,256,128]", "pallas_mask_blocks=on", false, "they are no larger than a block"},
+	};
+	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		Fixture f;
+		Plan *plan = planned(
+			&f, "../coverage/graphs/causal_attention_b2_h8_s4096_d128",
+			SETTINGS(rows[i].blocks, rows[i].cut, "pallas_loop_type=fori_loop", "pallas_fori_dma=off"));
+		assert_non_null(plan);
+		assert_true(plan->loops.at[0].flagged);
+		assert_int_equal(plan->loops.at[0].cut, rows[i].is_cut);
+		assert_string_equal(plan->loops.at[0].cut_why, rows[i].why);
+		fixture_free(&f);
+	}
+}
+
 /* Unrolled steps: values, not scratch; so many steps ahead as asked for, and there are. */
 static void unrolled_steps_go_ahead_as_asked(void **state) {
 	(void)state;
@@ -410,6 +436,7 @@ int main(void) {
 	                                   cmocka_unit_test(steps_stand_in_pairs),
 	                                   cmocka_unit_test(loops_that_stay_as_they_are),
 	                                   cmocka_unit_test(computed_steps_are_counted_over_the_grid),
+		cmocka_unit_test(masked_steps_are_cut),
 	                                   cmocka_unit_test(a_pipeline_of_all_steps_is_a_resident_block),
 	                                   cmocka_unit_test(a_group_size_is_one_or_all),
 	                                   cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),

@@ -1,0 +1,278 @@
+/* blocks_mask.c - of which rows and columns a mask by position leaves nothing, and whether what is made of those adds
+ * nothing: -inf to a maximum, 0 to a sum or a matmul. */
+#include <math.h>
+#include "blocks.h"
+
+/* ---- what the mask leaves out ------------------------------------------------------------------------------------- */
+
+/* number + what ints that are not known add + the place along the mask's last two dims, from the end. */
+typedef struct Linear {
+	int64_t number, axis[2];
+	ValueId term[TERMS_MAX];
+	int64_t by[TERMS_MAX];
+	uint32_t terms;
+	bool known;
+} Linear;
+
+static void add_term(Linear *to, ValueId v, int64_t by) {
+	uint32_t i = 0;
+	while (i < to->terms && to->term[i] != v)
+		i++;
+	to->known = to->known && i < TERMS_MAX;
+	if (!to->known)
+		return;
+	if (i == to->terms) {
+		to->term[i] = v;
+		to->by[i] = 0;
+		to->terms++;
+	}
+	to->by[i] += by;
+}
+
+static void add_int(const Blocks *b, StmtId call, Linear *to, IntId id, int64_t by);
+
+/* A parameter is what the call gives for it, an int by name what it names. */
+static void add_int_value(const Blocks *b, StmtId call, Linear *to, ValueId v, int64_t by) {
+	const Kernel *k = b->k;
+	const KFunction *f = &k->functions.at[b->step];
+	StmtId def = k->values.at[v].def;
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		if (f->parameters.at[i].kind == PARAMETER_VALUE && f->parameters.at[i].id == v) {
+			to->known = to->known && kernel_arg(k, call, i)->kind == KARG_INT;
+			if (to->known)
+				add_int(b, call, to, kernel_arg(k, call, i)->index, by);
+			return;
+		}
+	if (def != NONE && kernel_stmt(k, def)->op == K_INT && kernel_arg(k, def, 0)->kind == KARG_INT)
+		add_int(b, call, to, kernel_arg(k, def, 0)->index, by);
+	else
+		add_term(to, v, by);
+}
+
+static void add_int(const Blocks *b, StmtId call, Linear *to, IntId id, int64_t by) {
+	const KInt *i = &b->k->ints.at[id];
+	int64_t number;
+	switch (i->kind) {
+	case INT_CONST: to->number += by * i->number; break;
+	case INT_VALUE: add_int_value(b, call, to, i->value, by); break;
+	case INT_NEG: add_int(b, call, to, i->a, -by); break;
+	case INT_ADD:
+	case INT_SUB:
+		add_int(b, call, to, i->a, by);
+		add_int(b, call, to, i->b, i->kind == INT_ADD ? by : -by);
+		break;
+	case INT_MUL:
+		if (int_is_const(b->k, i->b, &number))
+			add_int(b, call, to, i->a, by * number);
+		else if (int_is_const(b->k, i->a, &number))
+			add_int(b, call, to, i->b, by * number);
+		else
+			to->known = false;
+		break;
+	default: to->known = false;
+	}
+}
+
+/* It has a new dim behind its last one, or is no mere view. */
+static bool moves_dims(const KStmt *s) {
+	for (uint32_t i = 0; i < s->int_count; i += 3)
+		if ((s->ints[i] != K_ITEM_NEW && s->ints[i] != K_ITEM_ALL) ||
+		    (i + 3 == s->int_count && s->ints[i] == K_ITEM_NEW))
+			return true;
+	return false;
+}
+
+static void add_tile(const Blocks *b, StmtId call, Linear *to, KArg x, int64_t by) {
+	const Kernel *k = b->k;
+	StmtId s = block_def(k, x);
+	if (x.kind == KARG_INTEGER)
+		to->number += by * x.integer;
+	else if (x.kind == KARG_INT)
+		add_int(b, call, to, x.index, by);
+	else if (x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_INT)
+		add_int_value(b, call, to, x.value, by);
+	else if (s == NONE || !block_is_tile(k, x) || k->values.at[x.value].dtype != DTYPE_I32)
+		to->known = false;
+	else if (kernel_stmt(k, s)->op == OP_ADD || kernel_stmt(k, s)->op == OP_SUB) {
+		add_tile(b, call, to, *kernel_arg(k, s, 0), by);
+		add_tile(b, call, to, *kernel_arg(k, s, 1), kernel_stmt(k, s)->op == OP_ADD ? by : -by);
+	} else if (kernel_stmt(k, s)->op == K_IOTA) {
+		int64_t axis = (int64_t)k->values.at[x.value].rank - 1 - kernel_stmt(k, s)->ints[0];
+		to->known = to->known && axis < 2;
+		to->axis[axis & 1] += by;
+	} else if (kernel_stmt(k, s)->op == K_LET || kernel_stmt(k, s)->op == K_BROADCAST ||
+	           (kernel_stmt(k, s)->op == K_INDEX && !moves_dims(kernel_stmt(k, s)))) {
+		add_tile(b, call, to, *kernel_arg(k, s, 0), by);
+	} else {
+		to->known = false;
+	}
+}
+
+/* a - b >= least, of places of the mask's last two dims from the end in such parts. */
+static Holds compared(const Blocks *b, StmtId call, KArg x, KArg y, int64_t least, const Part part[2]) {
+	Linear d = {.known = true};
+	add_tile(b, call, &d, x, 1);
+	add_tile(b, call, &d, y, -1);
+	int64_t low = d.number - least, high = low;
+	for (uint32_t i = 0; i < d.terms; i++)
+		d.known = d.known && d.by[i] == 0;
+	for (uint32_t e = 0; e < 2; e++) {
+		int64_t first = d.axis[e] * part[e].start, last = d.axis[e] * (part[e].start + part[e].size - 1);
+		low += int_min(first, last);
+		high += int_max(first, last);
+	}
+	return !d.known ? HOLDS_SOMEWHERE : low >= 0 ? HOLDS_ALWAYS : high < 0 ? HOLDS_NEVER : HOLDS_SOMEWHERE;
+}
+
+Holds blocks_hold(const Blocks *b, StmtId call, KArg x, const Part part[2]) {
+	const Kernel *k = b->k;
+	StmtId s = block_def(k, x);
+	if (s == NONE || !block_is_tile(k, x))
+		return HOLDS_SOMEWHERE;
+	KArg first = *kernel_arg(k, s, 0), second = kernel_stmt(k, s)->arg_count > 1 ? *kernel_arg(k, s, 1) : first;
+	switch (kernel_stmt(k, s)->op) {
+	case OP_GE: return compared(b, call, first, second, 0, part);
+	case OP_GT: return compared(b, call, first, second, 1, part);
+	case OP_LE: return compared(b, call, second, first, 0, part);
+	case OP_LT: return compared(b, call, second, first, 1, part);
+	case OP_BITWISE_AND:
+	case OP_LOGICAL_AND: {
+		Holds a = blocks_hold(b, call, first, part), c = blocks_hold(b, call, second, part);
+		if (a == HOLDS_NEVER || c == HOLDS_NEVER)
+			return HOLDS_NEVER;
+		return a == HOLDS_ALWAYS ? c : HOLDS_SOMEWHERE;
+	}
+	case K_INDEX: return moves_dims(kernel_stmt(k, s)) ? HOLDS_SOMEWHERE : blocks_hold(b, call, first, part);
+	case K_CONVERT:
+	case K_LET:
+	case K_BROADCAST: return blocks_hold(b, call, first, part);
+	default: return HOLDS_SOMEWHERE;
+	}
+}
+
+/* ---- what that changes ------------------------------------------------------------------------------------------- */
+
+static bool is_number(KArg x, double number) {
+	return (x.kind == KARG_REAL && x.real == number) || (x.kind == KARG_INTEGER && (double)x.integer == number);
+}
+
+static Known known_of(Blocks *b, KArg x, bool columns) {
+	if (is_number(x, 0))
+		return KNOWN_ZERO;
+	if (is_number(x, 1))
+		return KNOWN_ONE;
+	if (!block_is_tile(b->k, x) || (columns && block_value_dim(b, x.value, b->columns) == NONE))
+		return KNOWN_NOT;
+	return b->known[x.value];
+}
+
+static void know_as(Blocks *b, ValueId v, KArg x) {
+	b->known[v] = x.kind == KARG_VALUE ? b->known[x.value] : known_of(b, x, false);
+	b->same[v] = x.kind == KARG_VALUE ? b->same[x.value] : NONE;
+}
+
+static bool is_same(const Blocks *b, KArg x, KArg y) {
+	return x.kind == KARG_VALUE && y.kind == KARG_VALUE && b->known[x.value] == KNOWN_SAME &&
+	       b->known[y.value] == KNOWN_SAME && b->same[x.value] == b->same[y.value];
+}
+
+/* Of two operands one may leave the other as it is. */
+static void know_binary(Blocks *b, StmtId s, bool columns) {
+	const KStmt *stmt = kernel_stmt(b->k, s);
+	KArg x = *kernel_arg(b->k, s, 0), y = *kernel_arg(b->k, s, 1);
+	Known a = known_of(b, x, columns), c = known_of(b, y, columns);
+	Known neutral = stmt->op == OP_MUL ? KNOWN_ONE : stmt->op == OP_MAXIMUM ? KNOWN_INF : KNOWN_ZERO;
+	ValueId v = stmt->result;
+	bool scales = y.kind == KARG_REAL && y.real > 0;
+	if (stmt->op == OP_MUL && (a == KNOWN_ZERO || c == KNOWN_ZERO))
+		b->known[v] = KNOWN_ZERO;
+	else if (stmt->op != OP_MAXIMUM && (stmt->op != OP_MUL || scales) && columns && a == KNOWN_INF)
+		b->known[v] = KNOWN_INF;
+	else if (stmt->op == OP_SUB && is_same(b, x, y))
+		b->known[v] = KNOWN_ZERO;
+	else if (c == neutral)
+		know_as(b, v, x);
+	else if (stmt->op != OP_SUB && a == neutral)
+		know_as(b, v, y);
+}
+
+/* A sum, maximum or matmul over columns; false: what is left out counts in it. */
+static bool know_folded(Blocks *b, StmtId s) {
+	const KStmt *stmt = kernel_stmt(b->k, s);
+	Known wanted = stmt->op == K_MAX ? KNOWN_INF : KNOWN_ZERO;
+	bool neutral = false, folds = false;
+	for (uint32_t i = 0; i < stmt->arg_count; i++) {
+		ValueId x = kernel_arg(b->k, s, i)->value;
+		uint32_t d = block_value_dim(b, x, b->columns);
+		neutral = neutral || (b->known[x] == wanted && d != NONE);
+		folds = folds || (d != NONE && block_value_dim(b, stmt->result, b->columns) == NONE);
+	}
+	if (folds && neutral)
+		b->known[stmt->result] = wanted;
+	return neutral || !folds;
+}
+
+static bool know(Blocks *b, StmtId s) {
+	const KStmt *stmt = kernel_stmt(b->k, s);
+	ValueId v = stmt->result;
+	if (v == NONE || stmt->op == K_RETURN || b->k->values.at[v].type != KTYPE_TILE)
+		return true;
+	bool columns = block_value_dim(b, v, b->columns) != NONE;
+	if (s == b->where) {
+		KArg fill = *kernel_arg(b->k, s, 2);
+		b->known[v] = is_number(fill, 0) ? KNOWN_ZERO : is_number(fill, -INFINITY) ? KNOWN_INF : KNOWN_NOT;
+		return b->known[v] != KNOWN_NOT;
+	}
+	switch (stmt->op) {
+	case K_CHOOSE:
+		if (kernel_arg(b->k, s, 0)->kind == KARG_VALUE && kernel_arg(b->k, s, 0)->value == b->flag)
+			know_as(b, v, *kernel_arg(b->k, s, 1));
+		return true;
+	case OP_ADD:
+	case OP_SUB:
+	case OP_MUL:
+	case OP_MAXIMUM: know_binary(b, s, columns); return true;
+	case OP_EXP:
+	case OP_EXP2: {
+		Known x = known_of(b, *kernel_arg(b->k, s, 0), columns);
+		b->known[v] = x == KNOWN_INF ? KNOWN_ZERO : x == KNOWN_ZERO ? KNOWN_ONE : KNOWN_NOT;
+		return true;
+	}
+	case K_LET: know_as(b, v, *kernel_arg(b->k, s, 0)); return true;
+	case K_CONVERT:
+	case K_INDEX:
+	case K_TRANSPOSE: {
+		Known x = known_of(b, *kernel_arg(b->k, s, 0), columns);
+		b->known[v] = x == KNOWN_SAME ? KNOWN_NOT : x;
+		return true;
+	}
+	case K_MAX:
+	case K_SUM:
+	case K_DOT: return know_folded(b, s);
+	default: return true;
+	}
+}
+
+/* Columns that are left out change nothing. */
+bool blocks_know_step(Blocks *b) {
+	const Kernel *k = b->k;
+	const KFunction *f = &k->functions.at[b->step];
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		ValueId v = f->parameters.at[i].id;
+		if (f->parameters.at[i].kind != PARAMETER_VALUE || k->values.at[v].type != KTYPE_TILE)
+			continue;
+		b->known[v] = block_value_dim(b, v, b->columns) == NONE ? KNOWN_SAME : KNOWN_NOT;
+		b->same[v] = v;
+	}
+	bool fits = true;
+	for (StmtId s = region_first(k, f->body); s != NONE; s = kernel_stmt(k, s)->next)
+		fits = know(b, s) && fits;
+	StmtId end = region_last(k, f->body);
+	b->skips = true;
+	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
+		KArg x = *kernel_arg(k, end, i);
+		b->skips = b->skips && block_is_tile(k, x) && b->known[x.value] == KNOWN_SAME;
+	}
+	return fits;
+}
+
