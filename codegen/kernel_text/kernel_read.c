@@ -179,6 +179,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 11: r->k->unchecked = true; break;
 	case 12: read_cost_estimate(r); break;
 	case 13: read_ring(r); break;
+	case 14: r->k->unmasked = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -198,7 +199,7 @@ static void signature_end(KReader *r, Signature *s) {
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid", "in",    "out",    "scratch",   "vmem_limit",    "mesh", "collective_id", "sparse_core",
-		"held", "turns", "strips", "unchecked", "cost_estimate", "ring", "line",          NULL};
+		"held", "turns", "strips", "unchecked", "cost_estimate", "ring", "unmasked",      "line", NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

@@ -624,6 +624,8 @@ static void put_signature(KTextOut *t) {
 		put_line(t, "unchecked");
 	if (k->turns)
 		put_line(t, "turns");
+	if (k->unmasked)
+		put_line(t, "unmasked");
 	if (k->ring)
 		put_ring(t, k->ring);
 	kernel_walk(k, k->body, put_lines_of, t);

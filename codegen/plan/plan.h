@@ -329,6 +329,8 @@ typedef struct Loop {
 	double overlap_flops; /* of a step's matmuls that can run beside the step before: skew.c */
 	bool paired;          /* two steps of a skewed fori_loop stand in one iteration */
 	bool flagged;         /* choices by position are made under a flag of the last steps: counted.c */
+	bool unmasked;        /* steps that masks leave whole are computed without: rewrite_unmasked.c */
+	const char *unmasked_why; /* why, or why not; NULL: it has no such mask */
 	const char *pair_why; /* why, or why not; NULL if it is not skewed */
 	bool across;          /* the last step of a grid point copies the windows of the next one's first step */
 	const char *across_why;
