@@ -1,5 +1,5 @@
-/* rewrite_unmasked.c - a step of a loop of which masks by position leave every element is computed without them. Ends of
- * what the masks compare tell, before the step: positions go up along a tile, so that its first and its last element
+/* rewrite_unmasked.c - a step of a loop of which masks by position leave every element is computed without them. Ends
+ * of what the masks compare tell, before the step: positions go up along a tile, so that its first and last element
  * bound it.
  *
  *     m = call step((j), k_buf[...], m)             first = floored_quotient (at - start), 4 : int32
@@ -252,12 +252,8 @@ static KArg left_alone(const Kernel *k, StmtId s) {
 	return same ? x : none;
 }
 
-/* Masks of fewer elements take no longer than a branch. */
-enum { MASKED_MIN = 1 << 16 };
-
 static bool find_masks(Unmasked *u) {
 	Kernel *k = u->k;
-	int64_t masked = 0;
 	for (StmtId s = region_first(k, k->functions.at[u->step].body); s != NONE; s = kernel_stmt(k, s)->next) {
 		if (left_alone(k, s).kind == KARG_NONE)
 			continue;
@@ -266,14 +262,9 @@ static bool find_masks(Unmasked *u) {
 			u->holds = before; /* it stays, and asks for nothing */
 			continue;
 		}
-		const KValue *v = &k->values.at[kernel_stmt(k, s)->result];
-		int64_t count = 1;
-		for (uint32_t d = 0; d < v->rank; d++)
-			count *= v->shape[d];
-		masked += count;
 		vec_push(k->arena, &u->masks, s);
 	}
-	return masked >= MASKED_MIN && u->holds != NONE;
+	return u->masks.count > 0;
 }
 
 /* ---- the call ---------------------------------------------------------------------------------------------------- */
