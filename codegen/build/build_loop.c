@@ -213,6 +213,7 @@ void build_loop(Builder *b, NodeId call) {
 	StmtId s = build_statement(b, K_LOOP, loop->carries.count, initial);
 	RegionId body = kernel_region(b->k, s);
 	b->k->blocks = b->k->blocks || loop->cut;
+	b->k->unmasked = b->k->unmasked || loop->unmasked;
 	if (loop->flagged)
 		out->ragged = b->flag = kernel_value(b->k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, "masked");
 	build_step(b, l, body, out);

@@ -409,6 +409,7 @@ typedef struct Kernel {
 	bool unchecked;        /* all copies lie in their arrays: the compiler need not test it */
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	bool blocks;           /* masked steps behind loops are to be cut into blocks: rewrite_blocks.c */
+	bool unmasked;         /* steps that masks leave whole are to be computed without: rewrite_unmasked.c */
 	int expected_steps;    /* of loops of which only data say how often they run, for estimates; 0: nobody says */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */

@@ -180,6 +180,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 12: read_cost_estimate(r); break;
 	case 13: read_ring(r); break;
 	case 14: r->k->blocks = true; break;
+	case 15: r->k->unmasked = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -199,7 +200,8 @@ static void signature_end(KReader *r, Signature *s) {
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid", "in",    "out",    "scratch",   "vmem_limit",    "mesh", "collective_id", "sparse_core",
-		"held", "turns", "strips", "unchecked", "cost_estimate", "ring", "blocks",        "line", NULL};
+		"held", "turns", "strips", "unchecked", "cost_estimate", "ring", "blocks",        "unmasked",
+		"line", NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

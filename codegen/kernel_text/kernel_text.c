@@ -626,6 +626,8 @@ static void put_signature(KTextOut *t) {
 		put_line(t, "turns");
 	if (k->blocks)
 		put_line(t, "blocks");
+	if (k->unmasked)
+		put_line(t, "unmasked");
 	if (k->ring)
 		put_ring(t, k->ring);
 	kernel_walk(k, k->body, put_lines_of, t);

@@ -331,6 +331,8 @@ typedef struct Loop {
 	bool flagged;         /* choices by position are made under a flag of the last steps: counted.c */
 	bool cut;             /* ... which are computed in blocks: rewrite_blocks.c */
 	const char *cut_why;  /* why, or why not; NULL if it is not flagged */
+	bool unmasked;        /* steps that masks leave whole are computed without: rewrite_unmasked.c */
+	const char *unmasked_why; /* why, or why not; NULL: it has no such mask */
 	const char *pair_why; /* why, or why not; NULL if it is not skewed */
 	bool across;          /* the last step of a grid point copies the windows of the next one's first step */
 	const char *across_why;

@@ -71,6 +71,9 @@ static void remark_loops(Plan *plan) {
 			            l->cut_why);
 		if (!l->skewed)
 			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
+		if (l->unmasked_why)
+			plan_remark(plan, "%s: steps that masks leave whole are %scomputed without them: %s", l->name,
+			            l->unmasked ? "" : "not ", l->unmasked_why);
 		if (l->across)
 			plan_remark(plan, "%s: the next point's first windows are copied in the last step: %s", l->name,
 			            l->across_why);
@@ -104,6 +107,7 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 		plan_strips(&p);
 	plan_skew(&p);
 	plan_across(&p);
+	plan_unmasked(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
 	plan_costs(&p);
 	plan_fused(&p);

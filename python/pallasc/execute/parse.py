@@ -10,7 +10,7 @@ from .syntax import Array, Buffer, Held, Kernel, Program
 
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
-    *("held", "turns", "strips", "unchecked", "cost_estimate", "line"),
+    *("held", "turns", "strips", "unchecked", "unmasked", "cost_estimate", "line"),
 )
 
 
@@ -146,7 +146,7 @@ def _signature(kernel, line):
         kernel.buffers.append(_scratch(line))
     elif word == "held":
         kernel.held.append(_held(line))
-    elif word in ("turns", "unchecked"):
+    elif word in ("turns", "unchecked", "unmasked"):
         pass  # the order in which the grid is walked; what the compiler may leave out
     elif word == "strips":
         line.integer(), line.integer()  # how rows are computed
