@@ -1,7 +1,8 @@
 /* rewrite_columns.c - a row that is turned to meet tiles is turned spread over all lanes.
  *
  * Turned as a column it is one lane, which each tile that it meets has spread once more. The turn gives 128 equal lanes
- * anyway, and they stand beside each 128 columns of a tile as they are.
+ * anyway, and they stand beside each 128 columns of a tile as they are. Where a loop's step meets a
+ * product of its own so, that is measured (docs/passes/orient.md#sums-of-few-columns); other columns stay.
  *
  *     c = to_column row : float32[512, 1]        %1 = broadcast row : float32[128, 512]
  *     y = sub x, c : float32[512, 256]           c = swapaxes %1 a=0 b=1 : float32[512, 128]
@@ -14,23 +15,37 @@ enum { SPREAD_LANES = 128 };
 typedef struct Columns {
 	bool *stays; /* by value: something but wide tiles reads it */
 	bool *met;   /* by value: a wide tile does */
+	bool *made;  /* by value: computed lane by lane of a matmul's result */
 } Columns;
 
+/* Turned in each step. */
 static bool is_column(const Kernel *k, const KArg *a) {
 	if (a->kind != KARG_VALUE || k->values.at[a->value].def == NONE)
 		return false;
 	const KValue *v = &k->values.at[a->value];
-	return v->type == KTYPE_TILE && v->dtype == DTYPE_F32 && kernel_stmt(k, v->def)->op == K_TO_COLUMN;
+	const KStmt *def = kernel_stmt(k, v->def);
+	return v->type == KTYPE_TILE && v->dtype == DTYPE_F32 && def->op == K_TO_COLUMN && def->region != k->body;
 }
 
-/* Lane by lane, with a result of whole registers that has each row of the column. */
-static bool meets_wide(const Kernel *k, StmtId s, ValueId column) {
+/* Statements come in the order of the program. */
+static void find_made(Kernel *k, StmtId s, void *data) {
+	const Columns *c = data;
 	const KStmt *stmt = kernel_stmt(k, s);
-	if (stmt->op >= K_FIRST || stmt->result == NONE)
+	bool made = stmt->op == K_DOT;
+	for (uint32_t i = 0; i < stmt->arg_count && (stmt->op < K_FIRST || stmt->op == K_CONVERT); i++)
+		made = made || (kernel_arg(k, s, i)->kind == KARG_VALUE && c->made[kernel_arg(k, s, i)->value]);
+	if (stmt->result != NONE)
+		c->made[stmt->result] = made;
+}
+
+/* It stands beside such a value, in whole registers that have each row of the column. */
+static bool meets_wide(const Kernel *k, const Columns *c, StmtId s, ValueId column) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	if (stmt->op >= K_FIRST || stmt->result == NONE || !c->made[stmt->result])
 		return false;
-	const KValue *to = &k->values.at[stmt->result], *c = &k->values.at[column];
-	return to->type == KTYPE_TILE && to->rank == c->rank && to->shape[to->rank - 1] % SPREAD_LANES == 0 &&
-	       kernel_same_shape(to->rank - 1, to->shape, c->rank - 1, c->shape);
+	const KValue *to = &k->values.at[stmt->result], *x = &k->values.at[column];
+	return to->type == KTYPE_TILE && to->rank == x->rank && to->shape[to->rank - 1] % SPREAD_LANES == 0 &&
+	       kernel_same_shape(to->rank - 1, to->shape, x->rank - 1, x->shape);
 }
 
 static void look(Kernel *k, StmtId s, void *data) {
@@ -38,7 +53,7 @@ static void look(Kernel *k, StmtId s, void *data) {
 	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 		const KArg *a = kernel_arg(k, s, i);
 		if (is_column(k, a))
-			*(meets_wide(k, s, a->value) ? &c->met[a->value] : &c->stays[a->value]) = true;
+			*(meets_wide(k, c, s, a->value) ? &c->met[a->value] : &c->stays[a->value]) = true;
 	}
 }
 
@@ -87,7 +102,7 @@ static void repeat(Kernel *k, StmtId s, void *data) {
 	const Columns *c = data;
 	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 		KArg a = *kernel_arg(k, s, i);
-		if (a.kind != KARG_VALUE || a.value >= k->values.count || !c->met[a.value] || c->stays[a.value])
+		if (a.kind != KARG_VALUE || !c->met[a.value] || c->stays[a.value])
 			continue;
 		KValue like = k->values.at[a.value], to = k->values.at[kernel_stmt(k, s)->result];
 		int64_t times[KDIM_MAX], wide = to.shape[to.rank - 1];
@@ -103,7 +118,10 @@ static void repeat(Kernel *k, StmtId s, void *data) {
 
 void rewrite_columns(Kernel *k) {
 	uint32_t count = k->values.count;
-	Columns c = {arena_array(k->arena, count, sizeof(bool)), arena_array(k->arena, count, sizeof(bool))};
+	Columns c = {.stays = arena_array(k->arena, count, sizeof(bool)),
+	             .met = arena_array(k->arena, count, sizeof(bool)),
+	             .made = arena_array(k->arena, count, sizeof(bool))};
+	kernel_walk(k, k->body, find_made, &c);
 	kernel_walk(k, k->body, look, &c);
 	kernel_walk(k, k->body, repeat, &c);
 	kernel_walk(k, k->body, spread, &c);
