@@ -300,6 +300,12 @@ static NodeId swap_of(const Orient *o, NodeId x) {
 	return x != NONE && x < o->nodes && permutation_swaps_rows(o->m, x) ? x : NONE;
 }
 
+/* What it swaps stands as it is. */
+static bool swaps_standing(const Orient *o, NodeId x) {
+	NodeId swap = swap_of(o, x);
+	return swap != NONE && swaps_asis(o, swap, STAND_TURNED);
+}
+
 /* A matmul that adds a swapped tile's product to a value that its loop carries. */
 static bool sums_swapped(const Orient *o, NodeId n) {
 	uint32_t sum = matmul_arg(node_get(o->m, n)->op, 2);
@@ -453,7 +459,7 @@ static bool backward(Orient *o, NodeId n) {
 		const Type *a = old_type(o, added), *t = old_type(o, n);
 		if (a->count != t->count || !leading_equal(o, a, t, t->count))
 			return against(o, n, "adds what is broadcast");
-		if (swap_of(o, left_factor(o, n)) != NONE && !want(o, n, left_factor(o, n), STAND_TURNED))
+		if (swaps_standing(o, left_factor(o, n)) && !want(o, n, left_factor(o, n), STAND_TURNED))
 			return false;
 		return want(o, n, added, STAND_TURNED);
 	}
@@ -544,7 +550,7 @@ static bool pays(Orient *o, NodeId n) {
 
 /* n is the only product that turns, and its tile stands as it is. */
 static bool is_lone_sum(const Orient *o, NodeId n) {
-	if (!sums_swapped(o, n) || stand_of(o, node_input(o->m, swap_of(o, left_factor(o, n)), 0)) != STAND_ASIS)
+	if (!sums_swapped(o, n) || !swaps_standing(o, left_factor(o, n)))
 		return false;
 	for (uint32_t i = 0; i < o->found.count; i++)
 		if (o->found.at[i] != n && op_kind(o->m, o->found.at[i]) == KIND_MATMUL)
