@@ -347,12 +347,25 @@ static void add_product(const Orient *o, NodeId n, Work *w) {
 	w->asis += sums_swapped(o, n) ? int_min(other, as_written) : as_written;
 }
 
-/* As they stand, with the sums of their swaps turned, the found tiles keep the matrix unit for a shorter time. */
-static bool stands_for_sums(const Orient *o) {
+/* A loop whose steps do not overlap waits in each for the columns that rows are turned into: a fourth less of the
+ * matrix unit is worth that, a ninth is not (causal attention's backward, with and without dq). */
+enum { SPARES_OF = 4 };
+
+static bool steps_are_known(const Orient *o, GraphId g) {
+	for (; g != NONE && graph_get(o->m, g)->kind != GRAPH_FOR_LOOP; g = graph_parent(o->m, g))
+		;
+	return g == NONE || !o->m->loop_facts || (o->m->loop_facts[g].legal >> LOOP_UNROLL & 1);
+}
+
+/* As they stand, with the sums of their swaps turned, the found tiles of n's chain keep the matrix unit for a shorter
+ * time. */
+static bool stands_for_sums(const Orient *o, NodeId seed) {
 	Work w = {0, 0};
 	for (NodeId n = 0; n < o->nodes && turns_sums(o); n++)
 		if (op_kind(o->m, n) == KIND_MATMUL && matmul_is_plain(o->m, n) && in_loop(o, node_get(o->m, n)->graph))
 			add_product(o, n, &w);
+	if (!steps_are_known(o, node_get(o->m, seed)->graph))
+		return SPARES_OF * w.asis <= (SPARES_OF - 1) * w.turned;
 	return w.asis < w.turned;
 }
 
@@ -534,7 +547,7 @@ static bool pays(Orient *o, NodeId n) {
 	const Target *t = o->m->target;
 	if (o->m->config.transposed_scores.value == SWITCH_ON)
 		return true;
-	if (!o->reduces && stands_for_sums(o))
+	if (!o->reduces && stands_for_sums(o, n))
 		return against(o, n, "leaves the MXU to sums of its swap, which are turned");
 	bool narrow = works_ahead(o), any_chained = false;
 	for (uint32_t i = 0; i < o->found.count; i++) {

@@ -254,6 +254,14 @@ def test_sums_stay_where_they_are_wide_or_scores_turn():
     assert shape(loop["dv_acc_1"]) == ["u0", 128, "u1"]
 
 
+@pytest.mark.parametrize(("graph", "stands"), [("dkdv", True), ("backward", False)])
+def test_a_loop_of_computed_bounds_spares_a_fourth(graph, stands):
+    before = "const_fold,loop_types,cse,dce,inloop_loads"
+    document = kit.document(f"causal_attention_{graph}")
+    _, said = run(document, (1, 256, 256), before=before)
+    assert ("'scores' leaves the MXU to sums of its swap" in said) == stands
+
+
 def test_both_switches_off():
     loop, said = backward(pallas_transposed_scores="off", pallas_transposed_sums="off")
     assert "pallas_transposed_scores and pallas_transposed_sums are off" in said
