@@ -9,6 +9,9 @@
  * of one value for each row (lse in attention's backward kernels) lies along lanes too: it meets the turned tile as it
  * is, where it would be transposed to a column in each step; and a swap of what is turned is gone.
  *
+ * A sum that a loop adds products of swapped tiles to (dv of P^T dO) is turned by itself where it has few columns:
+ * [d, n] of dO^T P has the wide tile as the factor that stays in the matrix unit, and fills it.
+ *
  *     s = bmm q, k                 [b, m, n]         s = bmm k^T, q^T            [b, n, m]
  *     x = amax s, [-1]             [b, m]            x = amax s, [-2], keepdim   [b, 1, m]
  *     c = subscript x, [:, :, null]             =>
@@ -113,6 +116,11 @@ Stand beside_turned(const Orient *o, NodeId n, NodeId x) {
 	if (all_rows && is_one(o, last))
 		return STAND_LANES;
 	return (first == NONE || is_one(o, first)) && expr_equal(o->m, last, columns) ? STAND_ACROSS : STAND_ASIS;
+}
+
+bool swaps_asis(const Orient *o, NodeId x, Stand s) {
+	return s == STAND_TURNED && x < o->nodes && permutation_swaps_rows(o->m, x) &&
+	       stand_of(o, node_input(o->m, x, 0)) == STAND_ASIS;
 }
 
 /* ---- where values go --------------------------------------------------------------------------------------------- */
@@ -254,7 +262,7 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 	if (is_lanewise(o, user))
 		return turn_lanewise(o, x, user);
 	if (turned && reduces_rows(o, user) && is_old_tile(o, user)) {
-		o->by_rows = o->by_rows || in_loop(o, node->graph);
+		o->reduces = o->reduces || in_loop(o, node->graph);
 		return turn(o, user, STAND_LANES);
 	}
 	if (op_kind(o->m, user) == KIND_MATMUL && turned && matmul_is_plain(o->m, user)) {
@@ -270,6 +278,95 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 		return true;
 	}
 	return turns_back(o, x) || leave(o, user);
+}
+
+/* ---- sums of few columns ----------------------------------------------------------------------------------------- */
+
+/* Rows that go through the matrix unit, of its size, for a product of [rows, depth] and [depth, columns]. */
+static int64_t mxu_rows(const Orient *o, int64_t rows, int64_t depth, int64_t columns) {
+	int64_t size = o->m->target->mxu_size;
+	return rows * int_cdiv(depth, size) * int_cdiv(columns, size);
+}
+
+static NodeId left_factor(const Orient *o, NodeId product) {
+	uint16_t op = node_get(o->m, product)->op;
+	return op_kind(o->m, product) == KIND_MATMUL ? node_input(o->m, product, matmul_arg(op, 0)) : NONE;
+}
+
+/* The swap that x is, or is with what its block has outside of a tensor masked; NONE. */
+static NodeId swap_of(const Orient *o, NodeId x) {
+	while (x != NONE && x < o->nodes && node_get(o->m, x)->op == OP_MASK_TO)
+		x = node_input(o->m, x, 0);
+	return x != NONE && x < o->nodes && permutation_swaps_rows(o->m, x) ? x : NONE;
+}
+
+/* What it swaps stands as it is. */
+static bool swaps_standing(const Orient *o, NodeId x) {
+	NodeId swap = swap_of(o, x);
+	return swap != NONE && swaps_asis(o, swap, STAND_TURNED);
+}
+
+/* A matmul that adds a swapped tile's product to a value that its loop carries. */
+static bool sums_swapped(const Orient *o, NodeId n) {
+	uint32_t sum = matmul_arg(node_get(o->m, n)->op, 2);
+	NodeId left = left_factor(o, n), added = left == NONE || sum == NONE ? NONE : node_input(o->m, n, sum);
+	return swap_of(o, left) != NONE && added != NONE && added < o->nodes &&
+	       node_get(o->m, added)->op == OP_PLACEHOLDER && placeholder_given(o, added);
+}
+
+/* Such a sum, turned, is a product of fewer rows, or of narrower tiles. */
+static bool spares_rows(const Orient *o, NodeId n) {
+	int64_t rows = size_from_end(o, n, 2), columns = size_from_end(o, n, 1);
+	int64_t depth = size_from_end(o, left_factor(o, n), 1);
+	return mxu_rows(o, columns, depth, rows) < mxu_rows(o, rows, depth, columns);
+}
+
+/* May sums be turned by themselves? */
+static bool turns_sums(const Orient *o) { return o->m->config.transposed_sums.value != SWITCH_OFF; }
+
+/* What a product with found tile x as its left factor takes: of x turned, or as x stands. */
+typedef struct Work {
+	int64_t turned, asis;
+} Work;
+
+static bool is_found(const Orient *o, NodeId x) {
+	for (uint32_t i = 0; i < o->found.count; i++)
+		if (o->found.at[i] == x)
+			return o->stand[x] == STAND_TURNED;
+	return false;
+}
+
+/* Product n, if a tile that was found, or its swap, is its left factor. */
+static void add_product(const Orient *o, NodeId n, Work *w) {
+	NodeId left = left_factor(o, n), swap = swap_of(o, left);
+	if (left == NONE || !is_found(o, swap == NONE ? left : node_input(o->m, swap, 0)))
+		return;
+	int64_t rows = size_from_end(o, n, 2), columns = size_from_end(o, n, 1), depth = size_from_end(o, left, 1);
+	int64_t as_written = mxu_rows(o, rows, depth, columns), other = mxu_rows(o, columns, depth, rows);
+	w->turned += swap == NONE ? other : as_written;
+	w->asis += sums_swapped(o, n) ? int_min(other, as_written) : as_written;
+}
+
+/* A loop whose steps do not overlap waits in each for the columns that rows are turned into: a fourth less of the
+ * matrix unit is worth that, a ninth is not (causal attention's backward, with and without dq). */
+enum { SPARES_OF = 4 };
+
+static bool steps_are_known(const Orient *o, GraphId g) {
+	for (; g != NONE && graph_get(o->m, g)->kind != GRAPH_FOR_LOOP; g = graph_parent(o->m, g))
+		;
+	return g == NONE || !o->m->loop_facts || (o->m->loop_facts[g].legal >> LOOP_UNROLL & 1);
+}
+
+/* As they stand, with the sums of their swaps turned, the found tiles of n's chain keep the matrix unit for a shorter
+ * time. */
+static bool stands_for_sums(const Orient *o, NodeId seed) {
+	Work w = {0, 0};
+	for (NodeId n = 0; n < o->nodes && turns_sums(o); n++)
+		if (op_kind(o->m, n) == KIND_MATMUL && matmul_is_plain(o->m, n) && in_loop(o, node_get(o->m, n)->graph))
+			add_product(o, n, &w);
+	if (!steps_are_known(o, node_get(o->m, seed)->graph))
+		return SPARES_OF * w.asis <= (SPARES_OF - 1) * w.turned;
+	return w.asis < w.turned;
 }
 
 /* ---- backwards --------------------------------------------------------------------------------------------------- */
@@ -291,13 +388,15 @@ static bool can_turn(const Orient *o, NodeId x) {
 static bool want(Orient *o, NodeId n, NodeId x, Stand s) {
 	if (node_get(o->m, x)->op == OP_FULL) /* one of its own */
 		return true;
+	if (swaps_asis(o, x, s)) /* it is what is swapped */
+		return true;
 	if (s == STAND_ACROSS) /* made along the sublanes for nothing */
 		return across_index(o, x) != NONE ||
 		       against(o, x, "would be moved from lanes to sublanes in each step");
 	bool loaded = node_get(o->m, x)->op == OP_LOAD && !is_column(o, x);
 	if (s == STAND_LANES &&
 	    (loaded || (old_type(o, x)->count == 1 && !can_turn(o, x)))) { /* it lies there anyway */
-		o->by_rows = o->by_rows || (loaded && in_loop(o, node_get(o->m, n)->graph));
+		o->meets_rows = o->meets_rows || (loaded && in_loop(o, node_get(o->m, n)->graph));
 		return true;
 	}
 	if (can_turn(o, x))
@@ -373,6 +472,8 @@ static bool backward(Orient *o, NodeId n) {
 		const Type *a = old_type(o, added), *t = old_type(o, n);
 		if (a->count != t->count || !leading_equal(o, a, t, t->count))
 			return against(o, n, "adds what is broadcast");
+		if (swaps_standing(o, left_factor(o, n)) && !want(o, n, left_factor(o, n), STAND_TURNED))
+			return false;
 		return want(o, n, added, STAND_TURNED);
 	}
 	if (op_kind(o->m, n) == KIND_REDUCTION)
@@ -401,10 +502,10 @@ static void forget(Orient *o) {
 
 static void remark(Orient *o, NodeId n, bool turned) {
 	const char *name = node_get(o->m, n)->name;
+	bool rows = o->reduces || o->meets_rows;
 	if (turned)
-		pass_remark(o->c, "orient",
-		            "'%s' is computed transposed, with %u values: rows are reduced along sublanes", name,
-		            o->found.count - 1);
+		pass_remark(o->c, "orient", "'%s' is computed transposed, with %u values: %s", name, o->found.count - 1,
+		            rows ? "rows are reduced along sublanes" : "as a sum of few columns it fills the MXU");
 	else
 		pass_remark(o->c, "orient", "'%s' is computed as it stands: '%s' %s", name,
 		            o->at == NONE ? "it" : node_get(o->m, o->at)->name, o->why);
@@ -444,30 +545,54 @@ static bool works_ahead(const Orient *o) {
  * wanted swapped: then nothing is turned back. */
 static bool pays(Orient *o, NodeId n) {
 	const Target *t = o->m->target;
+	if (o->m->config.transposed_scores.value == SWITCH_ON)
+		return true;
+	if (!o->reduces && stands_for_sums(o, n))
+		return against(o, n, "leaves the MXU to sums of its swap, which are turned");
 	bool narrow = works_ahead(o), any_chained = false;
 	for (uint32_t i = 0; i < o->found.count; i++) {
 		NodeId product = o->found.at[i];
-		NodeId rows = op_kind(o->m, product) == KIND_MATMUL
-		                      ? node_input(o->m, product, matmul_arg(node_get(o->m, product)->op, 0))
-		                      : NONE;
+		NodeId rows = left_factor(o, product);
 		bool chained = rows != NONE && stand_of(o, rows) == STAND_TURNED;
 		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
-	return o->m->config.transposed_scores.value == SWITCH_ON || t->turns_scores || narrow ||
-	       (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
+	return t->turns_scores || narrow || (o->unswaps && !any_chained) ||
+	       against(o, n, "fills the MXU as it stands");
+}
+
+/* n is the only product that turns, and its tile stands as it is. */
+static bool is_lone_sum(const Orient *o, NodeId n) {
+	if (!sums_swapped(o, n) || !swaps_standing(o, left_factor(o, n)))
+		return false;
+	for (uint32_t i = 0; i < o->found.count; i++)
+		if (o->found.at[i] != n && op_kind(o->m, o->found.at[i]) == KIND_MATMUL)
+			return false;
+	return true;
+}
+
+/* auto: where that spares the matrix unit rows. */
+static bool sum_pays(Orient *o, NodeId n) {
+	if (!is_lone_sum(o, n))
+		return against(o, n, "is not reduced by rows in the loop, nor meets loaded vectors of rows");
+	if (!turns_sums(o))
+		return against(o, n, "is a sum, and pallas_transposed_sums is off");
+	return o->m->config.transposed_sums.value == SWITCH_ON || spares_rows(o, n) ||
+	       against(o, n, "is a sum that fills the MXU as it stands");
 }
 
 /* The chain of matmul n turns as a whole or not at all. */
 static bool try_matmul(Orient *o, NodeId n) {
+	bool scores = o->m->config.transposed_scores.value != SWITCH_OFF;
 	o->found.count = o->followed = 0;
-	o->by_rows = o->unswaps = false;
+	o->reduces = o->meets_rows = o->unswaps = false;
 	o->why = NULL;
 	o->at = NONE;
 	bool good = turn(o, n, STAND_TURNED) && follow(o);
-	if (good && !o->by_rows)
-		good = against(o, n, "is not reduced by rows in the loop, nor meets loaded vectors of rows");
-	good = good && pays(o, n);
+	bool by_rows = o->reduces || o->meets_rows;
+	if (good && by_rows && !scores)
+		good = against(o, n, "meets rows, and pallas_transposed_scores is off");
+	good = good && (by_rows ? pays(o, n) : sum_pays(o, n));
 	if (!good)
 		forget(o);
 	remark(o, n, good);
@@ -495,8 +620,8 @@ static NodeId *no_nodes(const Orient *o) {
 bool pass_orient(PassContext *c) {
 	Module *m = c->module;
 	Orient o = {.c = c, .m = m, .arena = c->arena, .nodes = m->nodes.count};
-	if (m->config.transposed_scores.value == SWITCH_OFF) {
-		pass_remark(c, "orient", "pallas_transposed_scores is off");
+	if (m->config.transposed_scores.value == SWITCH_OFF && m->config.transposed_sums.value == SWITCH_OFF) {
+		pass_remark(c, "orient", "pallas_transposed_scores and pallas_transposed_sums are off");
 		return true;
 	}
 	o.old = arena_array(o.arena, (size_t)o.nodes + 1, sizeof *o.old);

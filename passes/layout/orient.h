@@ -23,7 +23,8 @@ typedef struct Orient {
 	bool *used;        /* by NodeId < nodes: before the pass, something used it */
 	VEC(NodeId) found; /* what is turned with the matmul that is looked at, as far as it was followed */
 	uint32_t followed;
-	bool by_rows;    /* in a loop, rows of them are reduced, or meet a loaded vector of one value for each row */
+	bool reduces;    /* in a loop, rows of them are reduced */
+	bool meets_rows; /* in a loop, they meet a loaded vector of one value for each row */
 	bool unswaps;    /* in a loop, one of them is wanted swapped, as it then stands */
 	const char *why; /* why not; NULL: nothing speaks against it */
 	NodeId at;       /* where that is */
@@ -42,6 +43,8 @@ TypeId turned_type(const Orient *o, TypeId t, Stand s);
 bool is_unit_view(const Orient *o, NodeId n);
 /* How operand x must stand beside the turned result of n, lane by lane; STAND_ASIS: there is no way. */
 Stand beside_turned(const Orient *o, NodeId n, NodeId x);
+/* Turned, x is what it swaps, which stands as it is. */
+bool swaps_asis(const Orient *o, NodeId x, Stand s);
 /* The tile.index that x is, or is with a dim of 1 in front; NONE. */
 NodeId across_index(const Orient *o, NodeId x);
 

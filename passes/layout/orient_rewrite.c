@@ -84,6 +84,8 @@ static NodeId standing(Orient *o, NodeId x, Stand s) {
 		return across_of(o, x);
 	if (stand_of(o, x) == s)
 		return o->now[x];
+	if (swaps_asis(o, x, s))
+		return node_input(o->m, x, 0);
 	NodeId *made = s == STAND_TURNED ? o->turned : o->lanes;
 	if (made[x] != NONE)
 		return made[x];

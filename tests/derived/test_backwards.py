@@ -438,3 +438,11 @@ def test_two_gradients_in_one_output_are_no_parts_by_tile():
     wanted = jax.grad(lambda x, w: plain.swiglu_packed(x * w).sum(), (0, 1))(x, w)
     for a, b in zip(got, wanted, strict=True):
         assert np.abs(a - np.asarray(b)).max() < 4e-6 * np.abs(b).max()
+
+
+def test_exponentials_stand_before_the_other_factor():
+    """The vector unit makes them while the matmul of the gradient beside them runs."""
+    document = pallasc.grad(forward("gqa_attention_odd"), residuals=["lse"])
+    loops = [g["nodes"] for g in document["graphs"] if g["kind"] == "for_loop"]
+    for names in ([node["name"] for node in loop] for loop in loops):
+        assert names.index("scores") < names.index("product")

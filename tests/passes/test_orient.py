@@ -7,9 +7,9 @@ import kit
 import pytest
 
 
-def run(graph, blocks=(1, 128, 128), target="v6e", **config):
+def run(graph, blocks=(1, 128, 128), target="v6e", before="inloop_loads", **config):
     """(the document after the pass, what is said of it)."""
-    passes, config = "--passes=inloop_loads,orient", {"block_sizes": blocks, **config}
+    passes, config = f"--passes={before},orient", {"block_sizes": blocks, **config}
     found = kit.emitted("json", graph, passes, target=target, **config)
     return json.loads(found.out), found.err
 
@@ -217,3 +217,52 @@ def test_a_large_mxu_turns_what_it_works_ahead_of(blocks, loop, turned):
     config = {"block_sizes": list(blocks), "pallas_wide_blocks": "off", "pallas_loop_type": loop}
     found = kit.emitted("none", "attention_b8_h32_s8192_d256", "--explain", target="v6e", **config)
     assert ("'bmm' is computed transposed" in found.err) == turned
+
+
+# ---- sums of few columns -------------------------------------------------------------------------
+
+
+def backward(graph="attention_dkdv", blocks=(1, 128, 128), **config):
+    """The loop of attention's backward after the pass, and what is said."""
+    before = "const_fold,cse,dce,inloop_loads"
+    document, said = run(kit.document(graph), blocks, before=before, **config)
+    return nodes(document, "for_loop"), said
+
+
+def test_sums_of_few_columns_are_turned_and_scores_stand():
+    loop, said = backward(blocks=(1, 256, 256))
+    assert "'scores' leaves the MXU to sums of its swap, which are turned" in said
+    assert "'dv_acc_1' is computed transposed" in said and "fills the MXU" in said
+    assert shape(loop["scores"]) == shape(loop["dp"]) == ["u0", "u3", "u1"]
+    for name in ("dv_acc", "dk_acc", "dv_acc_1", "dk_acc_1"):
+        assert shape(loop[name]) == ["u0", 128, "u1"], name
+    # The factor is the tile that was swapped.
+    assert not [n for n in by_target(loop, "aten.permute.default") if n["name"] == "permute_1"]
+
+
+def test_sums_stay_where_they_are_wide_or_scores_turn():
+    loop, said = backward(blocks=(1, 256, 256), pallas_transposed_sums="off")
+    assert "'scores' is computed transposed" in said
+    assert shape(loop["dv_acc_1"]) == ["u0", "u1", 128]
+    loop, said = backward(blocks=(1, 256, 256), pallas_transposed_scores="on")
+    assert "'scores' is computed transposed" in said
+    assert shape(loop["dv_acc_1"]) == ["u0", "u1", 128]
+    # 128 rows fill no more of the MXU than 128 columns do.
+    loop, said = backward(pallas_transposed_scores="off")
+    assert "'dv_acc_1' is a sum that fills the MXU as it stands" in said
+    loop, said = backward(pallas_transposed_scores="off", pallas_transposed_sums="on")
+    assert shape(loop["dv_acc_1"]) == ["u0", 128, "u1"]
+
+
+@pytest.mark.parametrize(("graph", "stands"), [("dkdv", True), ("backward", False)])
+def test_a_loop_of_computed_bounds_spares_a_fourth(graph, stands):
+    before = "const_fold,loop_types,cse,dce,inloop_loads"
+    document = kit.document(f"causal_attention_{graph}")
+    _, said = run(document, (1, 256, 256), before=before)
+    assert ("'scores' leaves the MXU to sums of its swap" in said) == stands
+
+
+def test_both_switches_off():
+    loop, said = backward(pallas_transposed_scores="off", pallas_transposed_sums="off")
+    assert "pallas_transposed_scores and pallas_transposed_sums are off" in said
+    assert shape(loop["dv_acc_1"]) == ["u0", "u1", 128]

@@ -2,8 +2,9 @@
 
 from ..document_text import unique_name
 from .errors import GradError
+from .estimate import MATMULS
 from .schedule import ACCUMULATED
-from .shift import guarded
+from .shift import EXPONENTIALS, guarded
 from .values import LINEAR_VIEWS, map_values, shifted_by, sizes, topological
 
 _EVERYWHERE = ("tile.scalar", "aten.scalar_tensor.default", "tile.begin", "tile.id", "tile.end")
@@ -40,6 +41,19 @@ class Emitter:
         order = [*self.program.grid, *self.program.order]
         order = [*(s for s in self.program.blocks if s not in order), *order]
         return [s for s in order if s in symbols]
+
+
+def _first(value):
+    """Exponentials to which other factors made by matmuls are multiplied.
+
+    The compiler keeps to the order of the graph, and the vector unit takes its time for these
+    while the other matmul runs.
+    """
+    if value.target != "aten.mul.Tensor":
+        return []
+    found = [x for x in value.inputs if x.target in EXPONENTIALS]
+    rest = topological([x for x in value.inputs if x.target not in EXPONENTIALS])
+    return found if any(x.target.startswith(MATMULS) for x in rest) else []
 
 
 class _Scope:
@@ -109,6 +123,8 @@ class _Scope:
             self.emitter.scalars_used.add(value.args[0])
         if value.target == "@item":
             return self._item(value)
+        for exponential in _first(value):
+            self.value(exponential)
         args = map_values(list(value.args), self.value)
         kwargs = map_values(value.kwargs, self.value)
         return self.node(value.name, value.target, args, _meta(value), kwargs)
