@@ -101,6 +101,24 @@ NodeId across_index(const Orient *o, NodeId x) {
 	                                                                                                         : NONE;
 }
 
+/* [.., n] to [.., 1, n]. */
+static bool is_row_view(const Orient *o, NodeId n, NodeId x) {
+	const Type *from = old_type(o, x), *to = old_type(o, n);
+	return view_adds_units(node_get(o->m, n)->op) && to->count == from->count + 1 && from->count > 0 &&
+	       is_one(o, to->dims[to->count - 2]) && leading_equal(o, from, to, from->count - 1) &&
+	       expr_equal(o->m, from->dims[from->count - 1], to->dims[to->count - 1]);
+}
+
+NodeId across_load(const Orient *o, NodeId x) {
+	NodeId from = op_kind(o->m, x) == KIND_VIEW ? node_input(o->m, x, 0) : NONE;
+	if (is_old_tile(o, from) && is_row_view(o, x, from))
+		x = from;
+	else if (old_type(o, x)->count != 1)
+		return NONE;
+	const Type *t = old_type(o, x);
+	return node_get(o->m, x)->op == OP_LOAD && t->count < RANK_MAX && dtype_bits(t->dtype) == 32 ? x : NONE;
+}
+
 Stand beside_turned(const Orient *o, NodeId n, NodeId x) {
 	const Type *have = old_type(o, x), *t = old_type(o, n);
 	if (have->count > t->count || t->count < 2)
@@ -291,8 +309,8 @@ static bool can_turn(const Orient *o, NodeId x) {
 static bool want(Orient *o, NodeId n, NodeId x, Stand s) {
 	if (node_get(o->m, x)->op == OP_FULL) /* one of its own */
 		return true;
-	if (s == STAND_ACROSS) /* made along the sublanes for nothing */
-		return across_index(o, x) != NONE ||
+	if (s == STAND_ACROSS) /* made along the sublanes for nothing, or by one turn of 128 lanes of it */
+		return across_index(o, x) != NONE || across_load(o, x) != NONE ||
 		       against(o, x, "would be moved from lanes to sublanes in each step");
 	bool loaded = node_get(o->m, x)->op == OP_LOAD && !is_column(o, x);
 	if (s == STAND_LANES &&
