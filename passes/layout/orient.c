@@ -7,7 +7,8 @@
  * sublanes it is lane-by-lane arithmetic on registers that hold 1024, and a statistic [1, m] meets every sublane for
  * nothing. The second matmul's output is m lanes wide, where d may fill only half of the matrix unit. A loaded vector
  * of one value for each row (lse in attention's backward kernels) lies along lanes too: it meets the turned tile as it
- * is, where it would be transposed to a column in each step; and a swap of what is turned is gone.
+ * is, where it would be transposed to a column in each step; and a swap of what is turned is gone. A loaded vector of
+ * one value for each column (ids of segments) is turned in each step instead, with 128 equal lanes.
  *
  *     s = bmm q, k                 [b, m, n]         s = bmm k^T, q^T            [b, n, m]
  *     x = amax s, [-1]             [b, m]            x = amax s, [-2], keepdim   [b, 1, m]
