@@ -229,6 +229,18 @@ def backward_table():
     return comparison("kernel", cases, switch("pallas_transposed_scores", "off", "on"), kilocycles)
 
 
+def segments_table():
+    """Attention with ids of segments, two heads."""
+    tiles, ids = ("bfloat16[1,2,8192,128]",) * 3, ("int32[1,8192]",) * 2
+    given = {"block_sizes": [512, 1024], "pallas_loop_type": "emit_pipeline"}
+    cases = [
+        Case(label, "attention_more.py:segment_attention", (*tiles, *ids), config, BOTH)
+        for label, config in (("nothing given", {}), ("[512, 1024], emit_pipeline", given))
+    ]
+    ways = switch("pallas_transposed_scores", "off", "auto")
+    return comparison("blocks", cases, ways, kilocycles)
+
+
 # ---- column_strips, row_split
 
 ROWS = ("bfloat16[4096,10240]",)
@@ -595,6 +607,7 @@ PAGES = {
         "unrolled": unrolled_table,
         "blocks": blocks_table,
         "backward": backward_table,
+        "segments": segments_table,
     },
     "docs/passes/loop_types.md": {"straight": straight_table, "walk": walk_table},
     "docs/passes/column_strips.md": {"strips": strips_table},

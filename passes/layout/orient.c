@@ -7,7 +7,8 @@
  * sublanes it is lane-by-lane arithmetic on registers that hold 1024, and a statistic [1, m] meets every sublane for
  * nothing. The second matmul's output is m lanes wide, where d may fill only half of the matrix unit. A loaded vector
  * of one value for each row (lse in attention's backward kernels) lies along lanes too: it meets the turned tile as it
- * is, where it would be transposed to a column in each step; and a swap of what is turned is gone.
+ * is, where it would be transposed to a column in each step; and a swap of what is turned is gone. A loaded vector of
+ * one value for each column (ids of segments) is turned in each step instead, with 128 equal lanes.
  *
  * A sum that a loop adds products of swapped tiles to (dv of P^T dO) is turned by itself where it has few columns:
  * [d, n] of dO^T P has the wide tile as the factor that stays in the matrix unit, and fills it.
@@ -102,6 +103,24 @@ NodeId across_index(const Orient *o, NodeId x) {
 		x = node_input(o->m, x, 0);
 	return x != NONE && x < o->nodes && node_get(o->m, x)->op == OP_TILE_INDEX && old_type(o, x)->count == 1 ? x
 	                                                                                                         : NONE;
+}
+
+/* [.., n] to [.., 1, n]. */
+static bool is_row_view(const Orient *o, NodeId n, NodeId x) {
+	const Type *from = old_type(o, x), *to = old_type(o, n);
+	return view_adds_units(node_get(o->m, n)->op) && to->count == from->count + 1 && from->count > 0 &&
+	       is_one(o, to->dims[to->count - 2]) && leading_equal(o, from, to, from->count - 1) &&
+	       expr_equal(o->m, from->dims[from->count - 1], to->dims[to->count - 1]);
+}
+
+NodeId across_load(const Orient *o, NodeId x) {
+	NodeId from = op_kind(o->m, x) == KIND_VIEW ? node_input(o->m, x, 0) : NONE;
+	if (is_old_tile(o, from) && is_row_view(o, x, from))
+		x = from;
+	else if (old_type(o, x)->count != 1)
+		return NONE;
+	const Type *t = old_type(o, x);
+	return node_get(o->m, x)->op == OP_LOAD && t->count < RANK_MAX && dtype_bits(t->dtype) == 32 ? x : NONE;
 }
 
 Stand beside_turned(const Orient *o, NodeId n, NodeId x) {
@@ -390,8 +409,8 @@ static bool want(Orient *o, NodeId n, NodeId x, Stand s) {
 		return true;
 	if (swaps_asis(o, x, s)) /* it is what is swapped */
 		return true;
-	if (s == STAND_ACROSS) /* made along the sublanes for nothing */
-		return across_index(o, x) != NONE ||
+	if (s == STAND_ACROSS) /* made along the sublanes for nothing, or by one turn of 128 lanes of it */
+		return across_index(o, x) != NONE || across_load(o, x) != NONE ||
 		       against(o, x, "would be moved from lanes to sublanes in each step");
 	bool loaded = node_get(o->m, x)->op == OP_LOAD && !is_column(o, x);
 	if (s == STAND_LANES &&

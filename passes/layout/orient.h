@@ -9,7 +9,8 @@ typedef enum Stand {
 	STAND_ASIS,
 	STAND_TURNED, /* [.., m, n] is [.., n, m] */
 	STAND_LANES,  /* a row statistic [.., m] or [.., m, 1] is [.., 1, m]: along the lanes */
-	STAND_ACROSS  /* an index [n] or [1, n], the same for all rows, is [n, 1]: only as an operand */
+	STAND_ACROSS  /* what all rows share, an index [n] or [1, n] or a loaded vector [.., n], runs along sublanes, as
+	                 [n, 1] or [.., n, m]: only as an operand */
 } Stand;
 
 typedef struct Orient {
@@ -47,6 +48,8 @@ Stand beside_turned(const Orient *o, NodeId n, NodeId x);
 bool swaps_asis(const Orient *o, NodeId x, Stand s);
 /* The tile.index that x is, or is with a dim of 1 in front; NONE. */
 NodeId across_index(const Orient *o, NodeId x);
+/* The loaded vector [.., n] of 32 bits an element that x is, or is with a dim of 1 before the last; NONE. */
+NodeId across_load(const Orient *o, NodeId x);
 
 void orient_rewrite(Orient *o);
 

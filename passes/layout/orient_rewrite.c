@@ -65,6 +65,39 @@ static NodeId asis_of(Orient *o, NodeId x) {
 	return o->asis[x] = node_derive(o->m, OP_SQUEEZE_DIM, x, "rows", old, 2, args, after(o, now));
 }
 
+/* A loaded vector [.., n] along the sublanes, as [.., n, lanes]: a row of it in each sublane, turned, has all of its
+ * lanes equal, so that no tile that it meets has to spread a column. */
+static NodeId across_lanes(Orient *o, NodeId load) {
+	if (o->across[load] != NONE)
+		return o->across[load];
+	Type t = *type_get(o->m, o->old[load]);
+	ExprId columns = t.dims[t.count - 1];
+	t.dims[t.count++] = columns;
+	t.dims[t.count - 2] = expr_int(o->m, 1);
+	NodeId before = after(o, load);
+	Arg args[] = {arg_ref(load), arg_int(-2)};
+	NodeId row = node_derive(o->m, OP_UNSQUEEZE, load, "row", type_tensor(o->m, t.dtype, t.count, t.dims), 2, args,
+	                         before);
+	t.dims[t.count - 2] = expr_int(o->m, o->m->target->lanes);
+	TypeId rows = type_tensor(o->m, t.dtype, t.count, t.dims);
+	Arg as[] = {arg_ref(row), shape_arg(o->m, rows), arg_bool(false)};
+	NodeId spread = node_derive(o->m, OP_EXPAND, load, "rows", rows, 3, as, before);
+	return o->across[load] = swapped(o, spread, load, "across", turned_type(o, rows, STAND_TURNED), before);
+}
+
+/* The same, as wide as what n makes of it. */
+static NodeId across_tile(Orient *o, NodeId n, NodeId load) {
+	NodeId lanes = across_lanes(o, load);
+	const Type *met = type_get(o->m, o->old[n]);
+	Type t = *node_type(o->m, lanes);
+	ExprId width = t.dims[t.count - 1] = met->dims[met->count - 2];
+	if (expr_number(o->m, width) == o->m->target->lanes)
+		return lanes;
+	Arg args[] = {arg_ref(lanes), size_arg(o->m, width)};
+	return node_derive(o->m, OP_PRE_BROADCAST_TILE, load, "tile", type_tensor(o->m, t.dtype, t.count, t.dims), 2,
+	                   args, n);
+}
+
 /* An index along the sublanes. */
 static NodeId across_of(Orient *o, NodeId x) {
 	NodeId index = across_index(o, x);
@@ -78,8 +111,10 @@ static NodeId across_of(Orient *o, NodeId x) {
 	return o->across[index];
 }
 
-/* Any value standing as s. */
-static NodeId standing(Orient *o, NodeId x, Stand s) {
+/* Any value standing as s, where n takes it. */
+static NodeId standing(Orient *o, NodeId n, NodeId x, Stand s) {
+	if (s == STAND_ACROSS && across_load(o, x) != NONE)
+		return across_tile(o, n, across_load(o, x));
 	if (s == STAND_ACROSS)
 		return across_of(o, x);
 	if (stand_of(o, x) == s)
@@ -136,7 +171,7 @@ static void rewrite_slot(Orient *o, NodeId n, ArgId slot) {
 	if (a.kind == ARG_REF && is_old_tile(o, a.node)) {
 		Stand s = wanted(o, n, a.node, slot);
 		if (s != STAND_ASIS)
-			arg_set_ref(o->m, slot, standing(o, a.node, s));
+			arg_set_ref(o->m, slot, standing(o, n, a.node, s));
 		else if (swaps_turned(o, a.node))
 			arg_set_ref(o->m, slot, o->now[node_input(o->m, a.node, 0)]);
 		else if (stand_of(o, a.node) != STAND_ASIS)
@@ -181,7 +216,7 @@ static void retype_call(Orient *o, NodeId call) {
 static void rewrite_node(Orient *o, NodeId n) {
 	Stand s = stand_of(o, n);
 	if (s == STAND_LANES && is_unit_view(o, n)) {
-		o->now[n] = standing(o, node_input(o->m, n, 0), STAND_LANES);
+		o->now[n] = standing(o, n, node_input(o->m, n, 0), STAND_LANES);
 		return;
 	}
 	if (swaps_turned(o, n))

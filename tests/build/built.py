@@ -86,6 +86,39 @@ def attention():
 
 
 @kernel
+def key_bias():
+    """Attention with a bias of each key, the same for all rows."""
+    heads, rows, keys, dim = 2, 256, 200, 64
+    g = Graph("key_bias")
+    q = g.input("q", [heads, rows, dim], "float32")
+    k, v = (g.input(name, [heads, keys, dim], "float32") for name in "kv")
+    bias = g.input("bias", [heads, keys], "float32")
+    out = g.output("out", [heads, rows, dim], "float32")
+    with g.grid(b=axis(heads, size=1), m=rows) as (b, m):
+        top = g.var(ops.full([b, m], float("-inf"), "float32"))
+        total = g.var(ops.zeros([b, m], dtype="float32"))
+        acc = g.var(ops.zeros([b, m, dim], dtype="float32"))
+        queries = q[b, m, :]
+        with g.loop("n", keys) as n:
+            scores = ops.bmm_dtype(queries, k[b, n, :].T, "float32") * dim**-0.5
+            scores = ops.mask_to(scores + bias[b, n][:, None, :], float("-inf"))
+            new_top = ops.maximum(top, ops.amax(scores, -1))
+            weights = ops.exp(scores - new_top[:, :, None])
+            scale = ops.exp(top - new_top)
+            total.set(total * scale + ops.sum(weights, -1))
+            part = ops.bmm_dtype(weights, v[b, n, :], "float32")
+            acc.set(acc * scale[:, :, None] + part)
+            top.set(new_top)
+        out[b, m, :] = acc / total[:, :, None]
+    g.config(block_sizes={"m": 256, "n": 128}, pallas_transposed_scores="on")
+    shapes = [heads, rows, dim], [heads, keys, dim], [heads, keys, dim], [heads, keys]
+    inputs = [normal(*shape, seed=i) for i, shape in enumerate(shapes)]
+    q64, k64, v64, bias64 = map(exact, inputs)
+    scores = q64 @ k64.transpose(0, 2, 1) * dim**-0.5 + bias64[:, None, :]
+    return g, inputs, softmax(scores) @ v64
+
+
+@kernel
 def matmul_bias():
     g = Graph("matmul_bias")
     rows, columns, depth = g.sizes(M=200, N=256, K=300)

@@ -3,7 +3,7 @@
 import numpy as np
 import pallasc
 import pytest
-from built import KERNELS, attention, matmul_bias
+from built import KERNELS, attention, key_bias, matmul_bias
 from pallasc.simulate import interpret_params, simulate
 
 # Of the difference beside 1 and the value: sums of hundreds of float32, and bfloat16's 8 bits.
@@ -25,6 +25,12 @@ def test_kernels(name):
     assert found.shape == expected.shape
     error = np.abs(found.astype(np.float64) - expected) / (1 + np.abs(expected))
     assert error.max() <= TOLERANCE.get(name, SUMS)
+
+
+def test_a_bias_of_keys_is_added_to_turned_scores():
+    source = pallasc.compile(key_bias()[0]).source
+    assert "load_1_across = jnp.transpose(load_1_rows, (0, 2, 1))" in source
+    assert "add = scores + jnp.tile(load_1_across, (1, 1, 2))" in source
 
 
 def test_other_sizes():

@@ -30,13 +30,12 @@ EQUAL = {
     "permute": 90,
     "mask": 81,
 }
-EQUAL_ROWS = 209
+EQUAL_ROWS = 208
 # Some of those of which every class is: one of each kind of layout, fold and relayout.
 WHOLE = (
     "add",
     "broadcast operands",
     "attention, head dim 64",
-    "attention, segment ids",
     "attention backward, dq",
     "attention of float16",
     "broadcast_add",

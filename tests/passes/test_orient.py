@@ -68,6 +68,42 @@ def test_an_index_along_the_columns_is_made_along_sublanes():
     assert shape(loop["subscript_1"]) == [1, "u3", "u1"]
 
 
+def test_a_loaded_vector_along_the_columns_is_turned_with_equal_lanes():
+    """Ids of segments: each step turns 128 equal rows, as wide as a tile's registers."""
+    document, said = turned("segment_attention", (256, 128))
+    loop = nodes(document, "for_loop")
+    assert "'dot' is computed transposed" in said
+    assert shape(loop["dot"]) == ["u5", "u2"]
+    rows, columns = (loop[name] for name in references(loop["eq"]))
+    assert shape(rows) == [1, "u2"]
+    assert columns["target"] == "tile.pre_broadcast_tile"
+    assert shape(columns) == ["u5", "u2"]
+    (across,) = references(columns)
+    assert shape(loop[across]) == ["u5", 128]
+    (spread,) = references(loop[across])
+    assert shape(loop[spread]) == [128, "u5"]
+
+
+def test_a_tile_of_128_rows_meets_the_turned_vector_itself():
+    document, _ = turned("segment_attention", (128, 128))
+    loop = nodes(document, "for_loop")
+    assert not by_target(loop, "tile.pre_broadcast_tile")
+    assert [shape(loop[name]) for name in references(loop["eq"])] == [[1, "u2"], ["u5", 128]]
+
+
+def ids_of(dtype):
+    """segment_attention with other ids."""
+    text = json.dumps(kit.document("segment_attention"))
+    return json.loads(text.replace('"int32"', f'"{dtype}"'))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint8"])
+def test_narrow_vectors_stay_along_lanes(dtype):
+    document, said = turned(ids_of(dtype), (128, 128))
+    assert "would be moved from lanes to sublanes in each step" in said
+    assert shape(nodes(document, "for_loop")["dot"]) == ["u2", "u5"]
+
+
 def test_the_turned_document_is_as_good_as_the_first():
     document, _ = turned("causal_attention")
     again, said = turned(document)
