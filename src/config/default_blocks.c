@@ -138,15 +138,18 @@ int64_t default_least(const BlockUse *u) {
 	return outer ? 1 : u->rank >= 2 && u->from_end == 1 && !u->free && !u->contracted ? LEAST_ROWS / 4 : LEAST;
 }
 
-/* What blocks of a size take of a range, columns of a matmul as the MXU takes them. */
-static int64_t taken(const Module *m, const BlockUse *u, int64_t extent, int64_t size) {
-	return int_cdiv(extent, size) * (u->columns ? int_round_up(size, m->target->mxu_size) : size);
+/* Blocks of a size leave less over than others: columns of a matmul as the MXU takes them, then as they are. */
+static bool fits_better(const Module *m, const BlockUse *u, int64_t extent, int64_t size, int64_t other) {
+	int64_t wide = u->columns ? m->target->mxu_size : 1;
+	int64_t blocks = int_cdiv(extent, size), others = int_cdiv(extent, other);
+	int64_t taken = blocks * int_round_up(size, wide), by_others = others * int_round_up(other, wide);
+	return taken < by_others || (taken == by_others && blocks * size < others * other);
 }
 
 int64_t default_fitting(const Module *m, const BlockUse *u, int64_t extent, int64_t most) {
 	int64_t best = most;
 	for (int64_t size = most - LEAST; size >= most / 2 && size >= LEAST; size -= LEAST)
-		if (taken(m, u, extent, size) < taken(m, u, extent, best))
+		if (fits_better(m, u, extent, size, best))
 			best = size;
 	return best;
 }
