@@ -12,9 +12,9 @@
  *   p = softmax(scores, m); acc = acc * .. + p @ v[last]
  *
  * What may run ahead depends on no carried value and on nothing that the kernel writes. `auto` takes matmuls that lead
- * to a matmul which does depend on a carried value, or to a tile of its exponents and the like, with all that they need
- * and the pointwise ops that only they feed; `on` takes any matmul. Values that the rest of the step reads are handed on in VMEM scratch. Each value is computed
- * as before and in the same order: no number changes.
+ * to a matmul which does depend on a carried value, or to a tile of exponents and the like which does, with all that
+ * they need and the pointwise ops that only they feed; `on` takes any matmul. Values that the rest of the step reads
+ * are handed on in VMEM scratch. Each value is computed as before and in the same order: no number changes.
  *
  * Unrolled steps are straight code, and the compiler could move what does not depend on a carried value by itself, but
  * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
@@ -138,9 +138,10 @@ static int64_t handed_bytes(Planner *p, NodeId n) {
 static bool is_long_vector_work(const Skew *s, NodeId n) {
 	const Type *t = node_type(s->p->m, n);
 	uint16_t op = node_get(s->p->m, n)->op;
-	return s->loop->type != LOOP_UNROLL && s->late[n] && how_of(s, n) == LOWER_POINTWISE &&
-	       !op_is(op, IS_CHEAP) && !op_is(op, IS_CHOICE) && !op_row(op)->condition && t->kind == TYPE_TENSOR && dtype_is_float(t->dtype) &&
-	       t->count >= 2 && expr_number(s->p->m, t->dims[t->count - 1]) > 1;
+	bool is_tile = t->kind == TYPE_TENSOR && t->count >= 2 && expr_number(s->p->m, t->dims[t->count - 1]) > 1;
+	bool is_long = !op_is(op, IS_CHEAP) && !op_is(op, IS_CHOICE) && !op_row(op_canonical(op))->condition;
+	return s->loop->type != LOOP_UNROLL && s->late[n] && how_of(s, n) == LOWER_POINTWISE && is_long && is_tile &&
+	       dtype_is_float(t->dtype);
 }
 
 static void mark_weighs(Skew *s, NodeId user, NodeId operand) {

@@ -14,9 +14,9 @@
  * chip does in the time that HBM takes to bring a byte; at most 1024, at least two MXU tiles.
  *
  * A size stays no wider than its range and, where the range is longer, is the widest multiple of 128 that leaves the
- * least over, where columns of a matmul count in multiples of the MXU's. Then tiles are cut, outermost dim first, until each is at most TILE_BYTES: large enough that the copy of
- * one takes far longer than its start, small enough that two of each array leave room. Outer dims grow as long as tiles
- * are small.
+ * least over, where columns of a matmul count in multiples of the MXU's. Then tiles are cut, outermost dim first, until
+ * each is at most TILE_BYTES: large enough that the copy of one takes far longer than its start, small enough that two
+ * of each array leave room. Outer dims grow as long as tiles are small.
  *
  * The plan knows what fits VMEM. What it refuses is tried again with everything halved (src/driver/choose.c). From what
  * fits a climb begins (src/driver/choose_near.c).

@@ -9,8 +9,8 @@
  *     2048, 1024, 512, unroll                  52.0
  *     4096, ... 2048, 2048, ...                not faster
  *
- * Columns of a matmul grow to the width up to there that leaves least over beyond their range (default_fitting()): 128256
- * are 167 blocks of 768.
+ * Columns of a matmul grow to the width up to there that leaves least over beyond their range (default_fitting()):
+ * 128256 are 167 blocks of 768.
  *
  * Two estimates, made of different things, must agree: the time of the core, of which the climb is, and that by which
  * ways of a plan are compared (seconds.c). The first takes straight code that keeps vector units busy for faster than
@@ -89,8 +89,8 @@ static int64_t loop_steps(const Plan *p, uint32_t l) {
 	return steps;
 }
 
-/* A step stands there once, again before and behind a loop that is skewed, and again for the last one, if ragged. 0 where
- * the steps are not counted, or take a part of the cycles that is not known. */
+/* A step stands there once, again before and behind a loop that is skewed, and again for the last one, if ragged. 0
+ * where the steps are not counted, or take a part of the cycles that is not known. */
 static double code_cycles(const Plan *p, uint32_t l, double cycles) {
 	const Loop *loop = &p->loops.at[l];
 	double points = 1;
