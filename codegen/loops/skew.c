@@ -12,9 +12,9 @@
  *   p = softmax(scores, m); acc = acc * .. + p @ v[last]
  *
  * What may run ahead depends on no carried value and on nothing that the kernel writes. `auto` takes matmuls that lead
- * to a matmul which does depend on a carried value, with all that they need and the pointwise ops that only they feed;
- * `on` takes any matmul. Values that the rest of the step reads are handed on in VMEM scratch. Each value is computed
- * as before and in the same order: no number changes.
+ * to a matmul which does depend on a carried value, or to a tile of exponents and the like which does, with all that
+ * they need and the pointwise ops that only they feed; `on` takes any matmul. Values that the rest of the step reads
+ * are handed on in VMEM scratch. Each value is computed as before and in the same order: no number changes.
  *
  * Unrolled steps are straight code, and the compiler could move what does not depend on a carried value by itself, but
  * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
@@ -41,7 +41,8 @@ typedef struct Skew {
 	Loop *loop;
 	bool *late;        /* by node: depends on a carried value or on something that the kernel writes */
 	bool *ahead;       /* by node: one step ahead */
-	bool *leads;       /* by node: a matmul that is late depends on it */
+	bool *leads;       /* by node: a matmul that is late depends on it, ... */
+	bool *weighs;      /* ... or a late tile that takes the vector unit long */
 	bool *seldom;      /* by node: a choice that only the last steps need */
 	StepCounts counts; /* of a loop whose bounds are computed */
 	VEC(Read) reads;   /* in the order of the program */
@@ -128,6 +129,28 @@ static void mark_leads(Skew *s, NodeId user, NodeId operand) {
 		s->leads[operand] = true;
 }
 
+static int64_t handed_bytes(Planner *p, NodeId n) {
+	int64_t shape[DIM_MAX];
+	uint32_t rank = plan_shape(p->plan, n, p->plan->values[n].form, shape);
+	return register_bytes(p->m->target, node_type(p->m, n)->dtype, rank, shape);
+}
+
+/* Exponents and the like of a tile, for which the matmul before them need not be waited for: more than one operation on
+ * each register. Unrolled steps are straight code, in which the compiler finds that by itself. */
+static bool is_long_vector_work(const Skew *s, NodeId n) {
+	const Type *t = node_type(s->p->m, n);
+	uint16_t op = node_get(s->p->m, n)->op;
+	bool is_tile = t->kind == TYPE_TENSOR && t->count >= 2 && expr_number(s->p->m, t->dims[t->count - 1]) > 1;
+	bool is_long = !op_is(op, IS_CHEAP) && !op_is(op, IS_CHOICE) && !op_row(op_canonical(op))->condition;
+	return s->loop->type != LOOP_UNROLL && s->late[n] && how_of(s, n) == LOWER_POINTWISE && is_long && is_tile &&
+	       dtype_is_float(t->dtype);
+}
+
+static void mark_weighs(Skew *s, NodeId user, NodeId operand) {
+	if (s->weighs[user] || is_long_vector_work(s, user))
+		s->weighs[operand] = true;
+}
+
 static void mark_needed(Skew *s, NodeId user, NodeId operand) {
 	s->ahead[operand] = s->ahead[operand] || s->ahead[user];
 }
@@ -191,8 +214,9 @@ static bool choose_ahead(Skew *s) {
 	stay_seldom(s);
 	forwards(s, mark_late);
 	backwards(s, mark_leads);
+	backwards(s, mark_weighs);
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
-		s->ahead[n] = how_of(s, n) == LOWER_MATMUL && !s->late[n] && (all || s->leads[n]);
+		s->ahead[n] = how_of(s, n) == LOWER_MATMUL && !s->late[n] && (all || s->leads[n] || s->weighs[n]);
 		any = any || s->ahead[n];
 	}
 	backwards(s, mark_needed);
@@ -292,21 +316,32 @@ static bool overlap_counts(const Planner *p, const char *uncounted) {
 	return (Switch)p->m->config.loop_skew.value != SWITCH_OFF && p->m->target->skews_loops && !uncounted;
 }
 
+/* Matmuls that run ahead and lead to another. */
 static double ahead_flops(const Skew *s) {
 	double flops = 0;
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
-		if (s->ahead[n] && how_of(s, n) == LOWER_MATMUL)
+		if (s->ahead[n] && s->leads[n] && how_of(s, n) == LOWER_MATMUL)
 			flops += matmul_flops(s->p, n);
 	return flops;
 }
 
-/* An emit_pipeline takes one step more at each grid point: what its steps can hide must be worth that. */
+/* Cycles of the exponents and the like that a step makes of what runs ahead: one for each register. */
+static double weight_cycles(const Skew *s) {
+	double bytes = 0;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		bytes += is_long_vector_work(s, n) ? (double)handed_bytes(s->p, n) : 0;
+	return bytes / (double)target_registers_bytes(s->p->m->target, 1);
+}
+
+/* An emit_pipeline takes one step more at each grid point, and other loops what stands before and behind them: what
+ * steps can hide must be worth that. */
 static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
-	if (s->loop->type != LOOP_EMIT_PIPELINE || (Switch)s->p->m->config.loop_skew.value == SWITCH_ON)
+	double flops = ahead_flops(s), hidden = flops > 0 ? flops / t->bf16_flops : weight_cycles(s) / t->clock_hz;
+	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON ||
+	    (s->loop->type != LOOP_EMIT_PIPELINE && flops > 0))
 		return true;
-	return ahead_flops(s) * (double)s->loop->dim[0].full_steps / t->bf16_flops >
-	       (double)t->pipeline_step_cycles / t->clock_hz;
+	return hidden * (double)s->loop->dim[0].full_steps > (double)t->pipeline_step_cycles / t->clock_hz;
 }
 
 /* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
@@ -321,12 +356,6 @@ static bool reduces_sublanes(const Skew *s) {
 			return false;
 	}
 	return any;
-}
-
-static int64_t handed_bytes(Planner *p, NodeId n) {
-	int64_t shape[DIM_MAX];
-	uint32_t rank = plan_shape(p->plan, n, p->plan->values[n].form, shape);
-	return register_bytes(p->m->target, node_type(p->m, n)->dtype, rank, shape);
 }
 
 /* What a step loads and hands on is copied once more, which takes longer than what overlaps, unless a mask is left out
@@ -461,6 +490,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.late = arena_array(p->a, nodes, sizeof *s.late);
 	s.ahead = arena_array(p->a, nodes, sizeof *s.ahead);
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
+	s.weighs = arena_array(p->a, nodes, sizeof *s.weighs);
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
 	bool any = choose_ahead(&s);
 	loop->overlap_flops = counts ? ahead_flops(&s) : 0;

@@ -14,9 +14,9 @@
  * chip does in the time that HBM takes to bring a byte; at most 1024, at least two MXU tiles.
  *
  * A size stays no wider than its range and, where the range is longer, is the widest multiple of 128 that leaves the
- * least over. Then tiles are cut, outermost dim first, until each is at most TILE_BYTES: large enough that the copy of
- * one takes far longer than its start, small enough that two of each array leave room. Outer dims grow as long as tiles
- * are small.
+ * least over, where columns of a matmul count in multiples of the MXU's. Then tiles are cut, outermost dim first, until
+ * each is at most TILE_BYTES: large enough that the copy of one takes far longer than its start, small enough that two
+ * of each array leave room. Outer dims grow as long as tiles are small.
  *
  * The plan knows what fits VMEM. What it refuses is tried again with everything halved (src/driver/choose.c). From what
  * fits a climb begins (src/driver/choose_near.c).
@@ -86,7 +86,7 @@ static void use_matmul(Module *m, NodeId n, BlockUse *uses) {
 	if (rows)
 		rows->free = true;
 	if (columns)
-		columns->free = true;
+		columns->free = columns->columns = true;
 	for (int i = 0; i < 2; i++)
 		if (contracted[i])
 			contracted[i]->contracted = true;
@@ -138,6 +138,22 @@ int64_t default_least(const BlockUse *u) {
 	return outer ? 1 : u->rank >= 2 && u->from_end == 1 && !u->free && !u->contracted ? LEAST_ROWS / 4 : LEAST;
 }
 
+/* Blocks of a size leave less over than others: columns of a matmul as the MXU takes them, then as they are. */
+static bool fits_better(const Module *m, const BlockUse *u, int64_t extent, int64_t size, int64_t other) {
+	int64_t wide = u->columns ? m->target->mxu_size : 1;
+	int64_t blocks = int_cdiv(extent, size), others = int_cdiv(extent, other);
+	int64_t taken = blocks * int_round_up(size, wide), by_others = others * int_round_up(other, wide);
+	return taken < by_others || (taken == by_others && blocks * size < others * other);
+}
+
+int64_t default_fitting(const Module *m, const BlockUse *u, int64_t extent, int64_t most) {
+	int64_t best = most;
+	for (int64_t size = most - LEAST; size >= most / 2 && size >= LEAST; size -= LEAST)
+		if (fits_better(m, u, extent, size, best))
+			best = size;
+	return best;
+}
+
 int64_t default_block(const Module *m, const BlockUse *u, int64_t extent) {
 	bool known = extent > 0;
 	int64_t most = most_of(m, u, known), reach = known ? extent : u->reach;
@@ -146,11 +162,7 @@ int64_t default_block(const Module *m, const BlockUse *u, int64_t extent) {
 	/* Of a tensor of one dim, blocks of other sizes would be laid out anew. */
 	if (reach <= 0 || reach % most == 0 || most <= LEAST || u->rank <= 1)
 		return most;
-	int64_t best = most;
-	for (int64_t size = most - LEAST; size >= most / 2 && size >= LEAST; size -= LEAST)
-		if (int_cdiv(reach, size) * size < int_cdiv(reach, best) * best)
-			best = size;
-	return known ? best : most;
+	return known ? default_fitting(m, u, reach, most) : most;
 }
 
 /* ---- together --------------------------------------------------------------------------------------------------- */
@@ -202,6 +214,12 @@ static int64_t size_in_range(const Sizes *s, BlockId b) {
 	return s->uses[b].reach > 0 ? int_min(s->sizes[b], next_power(s->uses[b].reach)) : s->sizes[b];
 }
 
+/* Half of a size; of columns that the MXU takes in several passes all of each. */
+static int64_t halved(const Sizes *s, BlockId b, int64_t least) {
+	int64_t half = size_in_range(s, b) / 2, wide = s->m->target->mxu_size;
+	return int_round_up(half, s->uses[b].columns && half > wide ? wide : least);
+}
+
 /* Halves the outermost dim that is still long; false if none is. */
 static bool cut(const Sizes *s, const Type *t) {
 	for (int pass = 0; pass < 2; pass++)
@@ -210,7 +228,7 @@ static bool cut(const Sizes *s, const Type *t) {
 			int64_t least = i + 1 == t->count || pass == 0 ? LEAST : LEAST_ROWS;
 			if (b == NONE || !s->candidate[b] || size_in_range(s, b) / 2 < least)
 				continue;
-			s->sizes[b] = int_round_up(size_in_range(s, b) / 2, least);
+			s->sizes[b] = halved(s, b, least);
 			return true;
 		}
 	return false;

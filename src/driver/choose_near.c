@@ -9,6 +9,9 @@
  *     2048, 1024, 512, unroll                  52.0
  *     4096, ... 2048, 2048, ...                not faster
  *
+ * Columns of a matmul grow to the width up to there that leaves least over beyond their range (default_fitting()):
+ * 128256 are 167 blocks of 768.
+ *
  * Two estimates, made of different things, must agree: the time of the core, of which the climb is, and that by which
  * ways of a plan are compared (seconds.c). The first takes straight code that keeps vector units busy for faster than
  * it is, the second knows little of a step's own work. The second is known of a draft, and leaves few kernels to be
@@ -17,16 +20,20 @@
 #include "share.h"
 #include "codegen/core/core.h"
 #include "src/config/config.h"
+#include "src/config/default_blocks.h"
 #include "src/load/load.h"
 #include <math.h>
 
 enum {
 	MOST_TRIES = 32,
-	MOST_STRAIGHT = 64 /* steps of a loop as straight code that nobody asked for: each is code to compile */
+	MOST_STRAIGHT = 64, /* steps of a loop as straight code that nobody asked for: each is code to compile */
+	MOST_CODE = 32768   /* cycles of a loop's code, which are bundles to compile: it ends rarely enough */
 };
-/* What the whole climb must save by the time of the core and by the other, which sees less of it, ... */
+/* What the whole climb must save by the time of the core and by the other, which sees less of it: where loops stay what
+ * they were, half as much, ... */
 #define CLIMB_SAVES_AT_LEAST 1.05
 #define CLIMB_COMPARED_AT_LEAST 1.03
+#define CLIMB_OF_SIZES_COMPARED_AT_LEAST 1.015
 /* ... one move by the time of the core, and what it may lose of the other. */
 #define MOVE_SAVES_AT_LEAST 1.02
 #define MOVE_LOSES_AT_MOST 1.02
@@ -40,6 +47,7 @@ typedef struct Spot {
 
 typedef struct Climb {
 	Choosing *s;
+	const BlockUse *uses; /* by BlockId */
 	Spot at;
 	int64_t left; /* kernels that may be lowered */
 	int tries;
@@ -81,12 +89,32 @@ static int64_t loop_steps(const Plan *p, uint32_t l) {
 	return steps;
 }
 
+/* A step stands there once, again before and behind a loop that is skewed, and again for the last one, if ragged. 0
+ * where the steps are not counted, or take a part of the cycles that is not known. */
+static double code_cycles(const Plan *p, uint32_t l, double cycles) {
+	const Loop *loop = &p->loops.at[l];
+	double points = 1;
+	bool ragged = false;
+	for (uint32_t k = 0; k < p->grid.count; k++)
+		points *= (double)p->grid.at[k].steps;
+	for (uint32_t d = 0; d < loop->rank; d++) {
+		if (loop->dim[d].computed)
+			return 0;
+		ragged = ragged || loop->dim[d].tail != 0;
+	}
+	if (loop->rank == 0 || p->loops.count != 1)
+		return 0;
+	return cycles / (points * (double)loop_steps(p, l)) * (1 + loop->skewed + ragged);
+}
+
 static bool is_long_code(const Spot *s) {
 	const Program *g = s->trial.program;
 	bool is_long = false;
-	for (uint32_t k = 0; k < g->kernels.count && s->way.type == LOOP_UNROLL; k++)
+	for (uint32_t k = 0; k < g->kernels.count; k++)
 		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++)
-			is_long = is_long || loop_steps(g->kernels.at[k], l) > MOST_STRAIGHT;
+			is_long = is_long || (s->way.type == LOOP_UNROLL
+			                              ? loop_steps(g->kernels.at[k], l) > MOST_STRAIGHT
+			                              : code_cycles(g->kernels.at[k], l, s->cycles) > MOST_CODE);
 	return is_long;
 }
 
@@ -155,12 +183,20 @@ static int64_t *sizes_here(const Climb *n) {
 	return sizes;
 }
 
+static int64_t size_beside(const Climb *n, BlockId b, int64_t size, bool up) {
+	int64_t power = power_beside(size, up), reach = n->uses[b].reach;
+	int64_t fitting = up && n->uses[b].columns && reach > power
+	                          ? default_fitting(n->s->start, &n->uses[b], reach, power)
+	                          : power;
+	return up && fitting <= size ? power : fitting;
+}
+
 static bool move_size(Climb *n, BlockId b, bool up) {
 	int64_t *sizes = sizes_here(n);
 	ModuleWay way = n->at.way;
 	if (sizes[b] <= 1 && !up)
 		return false;
-	sizes[b] = power_beside(sizes[b], up);
+	sizes[b] = size_beside(n, b, sizes[b], up);
 	way.sizes = sizes;
 	return move(n, &way);
 }
@@ -212,14 +248,15 @@ static void remark_near(const Climb *n, const Spot *from, bool taken) {
 void choose_near(Choosing *s) {
 	Climb *n = arena_alloc(s->c->arena, sizeof *n); /* plans, which stay, count in `left` */
 	int64_t had = int_min(s->c->left, MOST_NEAR + LEFT_FOR_LAST);
-	*n = (Climb){.s = s, .left = had, .tries = MOST_TRIES};
+	*n = (Climb){.s = s, .uses = block_uses(s->start), .left = had, .tries = MOST_TRIES};
 	if (!start(n))
 		return;
 	Spot from = n->at;
 	climb(n);
 	s->c->left -= had - n->left;
-	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles &&
-	             n->at.seconds * CLIMB_COMPARED_AT_LEAST <= from.seconds;
+	double compared =
+		n->at.way.type == from.way.type ? CLIMB_OF_SIZES_COMPARED_AT_LEAST : CLIMB_COMPARED_AT_LEAST;
+	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles && n->at.seconds * compared <= from.seconds;
 	if (n->at.trial.program != from.trial.program)
 		remark_near(n, &from, taken);
 	if (!taken)
