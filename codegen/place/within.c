@@ -39,7 +39,7 @@ const Within *operand_within(Planner *p, const Operand *o, const int64_t *block,
 	for (uint32_t d = 0; fits && d < o->rank; d++) {
 		bool whole = last->slice[d][0] == 0 && o->shape[d] == in->shape[d];
 		in->first[d] = last->slice[d][0];
-		fits = last->slice[d][2] == 1 && in_tiles(p, o, in, d, block[d], use) &&
+		fits = block[d] > 0 && last->slice[d][2] == 1 && in_tiles(p, o, in, d, block[d], use) &&
 		       (whole || (in->first[d] % block[d] == 0 && o->shape[d] % block[d] == 0));
 	}
 	return fits ? in : NULL;
