@@ -1,4 +1,4 @@
-"""pallas_sliced_windows: windows of a slice are windows of the array, and the wrapper makes none."""
+"""pallas_sliced_windows: windows of a slice are windows of the array; no slice is made."""
 
 import kit
 import pytest
@@ -92,7 +92,12 @@ def test_what_comes_otherwise_than_it_lies_is_sliced(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize(
     ("rows", "columns", "start"),
-    [(1024, 1024, (512, 0)), (1000, 1100, (128, 0)), (512, 3072, (0, 1024)), (700, 1700, (128, 512))],
+    [
+        (1024, 1024, (512, 0)),
+        (1000, 1100, (128, 0)),
+        (512, 3072, (0, 1024)),
+        (700, 1700, (128, 512)),
+    ],
 )
 def test_values(rows, columns, start, dtype):
     found = sliced(rows, columns, start, dtype)
