@@ -1,6 +1,6 @@
 /* within.c - windows of a slice of an array are windows of the array itself, further on:
  *
- *     second = x[:, 2048:]                         x_ref [1024, 2048] of [4096, 2048] at (tile_m, 0), of what XLA copies
+ *     second = x[:, 2048:]                         x_ref [1024, 2048] of [4096, 2048] at (tile_m, 0), which XLA copies
  *     load second[tile_m, tile_k]      =>          x_ref [1024, 2048] of [4096, 4096] at (tile_m, 1)
  *
  * So the wrapper makes no slice, which would be read and written once more in HBM. The slice has to start at a window,
