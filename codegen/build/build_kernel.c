@@ -34,10 +34,7 @@ static void add_sums(Builder *b) {
 	}
 }
 
-static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
-	IntId index = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
-	if (!(o->clamped >> d & 1))
-		return index;
+static IntId clamped_index(Builder *b, const Operand *o, uint32_t d, IntId index) {
 	Planner p = build_planner(b);
 	BlocksOutside outside = operand_outside(&p, o, d);
 	if (outside.before)
@@ -47,15 +44,25 @@ static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
 	return index;
 }
 
+static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
+	IntId index = build_divided(b, &o->index[d], d == o->part_dim ? o->parts : 1, false);
+	if (o->clamped >> d & 1)
+		index = clamped_index(b, o, d, index);
+	if (o->within && o->within->first[d])
+		index = int_binary(b->k, INT_ADD, index, int_const(b->k, o->within->first[d] / o->block[d]));
+	return index;
+}
+
 static void add_operand(Builder *b, uint32_t i) {
 	const Operand *o = &b->plan->operands.at[i];
+	const int64_t *array = o->within ? o->within->shape : o->shape;
 	KBuffer buffer = {.role = o->output ? BUFFER_OUT : BUFFER_IN,
 	                  .space = space_of(o),
 	                  .dtype = o->dtype,
 	                  .rank = o->rank,
-	                  .shape = o->space == SPACE_WINDOW ? o->block : o->shape,
+	                  .shape = o->space == SPACE_WINDOW ? o->block : array,
 	                  .name = o->ref,
-	                  .array = o->shape,
+	                  .array = array,
 	                  .buffers = o->buffers,
 	                  .ahead = o->ahead && o->buffers == 2,
 	                  .fused = operand_fuses(o),

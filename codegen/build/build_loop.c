@@ -67,6 +67,12 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d])
 		           : win->around[d] ? build_base(b, &around)
 		                            : build_affine(b, &at);
+		if (win->dma && o->within && o->within->first[d]) {
+			IntId first = int_const(b->k, o->within->first[d]);
+			index[d] = int_binary(b->k, INT_ADD, index[d],
+			                      int_const(b->k, o->within->first[d] / win->block[d]));
+			start[d] = int_binary(b->k, INT_ADD, start[d], first);
+		}
 	}
 	b->ahead = NONE;
 	KWindow window = {.buffer = kernel_buffer(b->k, parameter),

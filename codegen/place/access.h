@@ -124,6 +124,10 @@ const char *rows_not_copied(Planner *p, const AccessWant *w);
 bool operand_array(Planner *p, Operand *o, const AccessWant *w);
 /* It permutes the last two dims, and nothing else. */
 bool tensor_swaps_last_two(const Tensor *view);
+/* within.c: the array of whose slice, the operand's last step, such blocks are windows; NULL: they are not. */
+const Within *operand_within(Planner *p, const Operand *o, const int64_t *block, TileUse use);
+/* It is the operand, if it is there: the wrapper makes no slice. */
+void operand_take_within(Planner *p, Operand *o, const Within *in);
 /* hbm_layout.c: XLA lays the array out with its last two dims swapped, and so the kernel takes it. */
 bool operand_lies_swapped(Planner *p, const Operand *o);
 void remark_swapped(Plan *plan);

@@ -230,13 +230,20 @@ static bool array_step_equal(const ArrayStep *a, const ArrayStep *b) {
 	       memcmp(a->slice, b->slice, sizeof a->slice) == 0;
 }
 
+static bool same_within(const Operand *a, const Operand *b) {
+	bool same = !a->within == !b->within;
+	for (uint32_t i = 0; same && a->within && i < a->rank; i++)
+		same = a->within->shape[i] == b->within->shape[i] && a->within->first[i] == b->within->first[i];
+	return same;
+}
+
 bool operand_same_array(const Operand *a, const Operand *b) {
 	bool same = a->tensor == b->tensor && a->rank == b->rank && a->steps.count == b->steps.count;
 	for (uint32_t i = 0; same && i < a->steps.count; i++)
 		same = array_step_equal(&a->steps.at[i], &b->steps.at[i]);
 	for (uint32_t i = 0; same && i < a->rank; i++)
 		same = a->shape[i] == b->shape[i];
-	return same;
+	return same && same_within(a, b);
 }
 
 static bool operand_same(const Operand *a, const Operand *b) {
@@ -287,6 +294,7 @@ uint32_t operand_window(Planner *p, const AccessWant *w, bool step_is_tail, cons
 		for (uint32_t i = 0; i < o.index[d].count && o.buffers == 2; i++)
 			o.ahead = o.ahead || o.index[d].term[i].kind == VAR_NODE;
 	}
+	operand_take_within(p, &o, operand_within(p, &o, o.block, TILE_BLOCK));
 	o.why = o.why ? arena_printf(p->a, "%s; %s", role, o.why) : role;
 	return operand_intern(p, &o, suffix);
 }

@@ -225,6 +225,14 @@ static bool tail_matches(Planner *p, const AccessWant *w, const Window *win) {
 	return true;
 }
 
+/* Some rows come with whole tiles around them. */
+static bool copied_around(Planner *p, const Operand *o, const AccessWant *w) {
+	bool any = false;
+	for (uint32_t i = 0; i < w->rank; i++)
+		any = any || rows_around(p, o, w, i);
+	return any;
+}
+
 static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *win) {
 	Loop *loop = &p->plan->loops.at[w->loop];
 	TensorId base = o->tensor;
@@ -232,6 +240,8 @@ static bool window_copied(Planner *p, const AccessWant *w, Operand *o, Window *w
 	o->input = !w->store;
 	o->output = w->store;
 	o->why = "in HBM; the loop copies windows of it";
+	if (!w->store && want_gathers(w) == NONE && !copied_around(p, o, w))
+		operand_take_within(p, o, operand_within(p, o, win->block, TILE_COPY));
 	win->operand = operand_intern(p, o, "_hbm");
 	win->dma = true;
 	if (want_gathers(w) != NONE) {

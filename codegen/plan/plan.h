@@ -80,6 +80,11 @@ typedef struct Held {
 	uint32_t accumulator; /* scratch that adds up in a wider dtype; the last visit rounds it into the block. NONE */
 } Held;
 
+/* The array that an operand is a slice of, and where in it that starts: within.c. */
+typedef struct Within {
+	int64_t shape[DIM_MAX], first[DIM_MAX];
+} Within;
+
 typedef struct Operand {
 	TensorId tensor;  /* the array: an input, inout or output of the function; NONE for a scalar */
 	ScalarId scalar;  /* NONE for an array */
@@ -92,6 +97,7 @@ typedef struct Operand {
 	Dtype dtype;
 	uint32_t rank; /* after the steps */
 	int64_t shape[DIM_MAX];
+	const Within *within;      /* the array itself is larger: all but the signature sees the slice alone; NULL */
 	int64_t block[DIM_MAX];    /* SPACE_WINDOW */
 	Affine index[DIM_MAX];     /* the index map: block index in each dim, of program ids and of nodes that tables
 	                              give for them (positions.c) */

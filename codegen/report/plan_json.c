@@ -243,6 +243,18 @@ static void put_held(Json *j, const Held *held) {
 	close_line(j, "}");
 }
 
+/* The array that it is a slice of, and where in it that starts. */
+static void put_within(Json *j, const Operand *o) {
+	if (!o->within) {
+		put_null(j, "within");
+		return;
+	}
+	open_line(j, "within", "{");
+	put_ints(j, "shape", o->rank, o->within->shape);
+	put_ints(j, "first", o->rank, o->within->first);
+	close_line(j, "}");
+}
+
 static void put_operand(Json *j, uint32_t index) {
 	const Operand *o = &j->p->operands.at[index];
 	const Module *m = j->p->module;
@@ -260,6 +272,7 @@ static void put_operand(Json *j, uint32_t index) {
 		put_step(j, &o->steps.at[i]);
 	close_line(j, "]");
 	put_ints(j, "shape", o->rank, o->shape);
+	put_within(j, o);
 	put_operand_window(j, o);
 	put_count(j, "hbm_bytes", plan_operand_traffic(j->p, index));
 	put_string(j, "alias_of", o->alias_of == NONE ? NULL : j->p->operands.at[o->alias_of].ref);

@@ -42,7 +42,7 @@ const char *plan_affine_text(const Plan *p, Arena *a, const Affine *x) {
 	return out.at;
 }
 
-const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t dim) {
+static const char *index_in_operand(const Plan *p, Arena *a, const Operand *o, uint32_t dim) {
 	const char *index = plan_affine_text(p, a, &o->index[dim]);
 	if (o->clamped >> dim & 1)
 		return arena_printf(a, "min(max(%s, 0), %lld)", index,
@@ -51,6 +51,15 @@ const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t 
 		return index;
 	bool one = o->index[dim].count == 1 && o->index[dim].constant == 0;
 	return arena_printf(a, one ? "%s // %lld" : "(%s) // %lld", index, (long long)o->parts);
+}
+
+const char *plan_index_text(const Plan *p, Arena *a, const Operand *o, uint32_t dim) {
+	const char *index = index_in_operand(p, a, o, dim);
+	int64_t first = o->within ? o->within->first[dim] / o->block[dim] : 0;
+	bool start = affine_is_int(&o->index[dim]) && o->index[dim].constant == 0;
+	return !first  ? index
+	       : start ? arena_printf(a, "%lld", (long long)first)
+	               : arena_printf(a, "%s + %lld", index, (long long)first);
 }
 
 const char *plan_slices_text(const Plan *p, Arena *a, const Access *access) {

@@ -155,6 +155,8 @@ static void operand_note(Report *r, const Operand *o) {
 	for (uint32_t i = 0; i < o->steps.count; i++)
 		if (moves[o->steps.at[i].kind])
 			text_put(&t, moves[o->steps.at[i].kind]);
+	if (o->within)
+		text_put(&t, ", a part of the array whose windows lie in it");
 	if (o->unit != NONE)
 		text_printf(&t, ", whose dim %u of size 1 lets any block be aligned", o->unit);
 	report_line(r->out, 2, 2, "%s; %s", t.at, o->why ? o->why : "");
