@@ -130,8 +130,11 @@ def compared(graph, info, expected, outputs, config):
 
 
 def tolerance_for(graph, index, config):
-    """That of an output under a whole configuration: `pallas_scale_in_q` rounds a bfloat16 factor
-    of scores once more than the graph does, so a float32 output of those is right to bfloat16."""
+    """Tolerance of an output under a whole configuration.
+
+    `pallas_scale_in_q` rounds a bfloat16 factor of scores once more than the graph does: a float32
+    output that is made of them is right to bfloat16.
+    """
     from . import compare
 
     tolerance = compare.tolerance_for(graph, index, config)
