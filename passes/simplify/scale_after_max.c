@@ -17,8 +17,7 @@
 #include <float.h>
 #include <math.h>
 
-/* The number that an argument is known to be, as a literal or a scalar with a value; false if it is not known. */
-static bool known_number(const Module *m, const Arg *a, double *value) {
+bool known_number(const Module *m, const Arg *a, double *value) {
 	if (a->kind == ARG_INT || a->kind == ARG_FLOAT) {
 		*value = a->kind == ARG_INT ? (double)a->integer : a->real;
 		return true;
@@ -36,8 +35,7 @@ static bool is_scale(const Module *m, const Arg *a) {
 	return known_number(m, a, &value) && value >= (double)FLT_MIN && value <= (double)FLT_MAX / 2;
 }
 
-/* The argument of node n, a product, that is the scale; NONE. */
-static uint32_t scale_index(Module *m, NodeId n) {
+uint32_t scale_index(Module *m, NodeId n) {
 	uint16_t op = node_get(m, n)->op;
 	Dtype dtype = node_type(m, n)->dtype;
 	if (op_canonical(op) != OP_MUL || (dtype != DTYPE_F32 && dtype != DTYPE_BF16))

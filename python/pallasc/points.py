@@ -61,7 +61,7 @@ def check_points(module, graph, config, params, options, scalars):
         for number, actual, wanted in judge.guarded(
             lambda outputs: list(reference.compared(outputs)), found.outputs
         ):
-            tolerance = compare.tolerance_for(graph, number, settled)
+            tolerance = judge.tolerance_for(graph, number, settled)
             verdict = compare.compare(actual, wanted, tolerance)
             shape = found.outputs[number].shape
             index = reference.place(number, shape, actual.shape, verdict.index)
