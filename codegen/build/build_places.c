@@ -144,6 +144,18 @@ static StmtId begin_loop(Builder *b, KLoop *loop, int64_t steps, const char *nam
 	return stmt;
 }
 
+/* What the index tensors say at the position. */
+static void find_places(Walk *w) {
+	Builder *b = w->b;
+	for (uint32_t i = 0; i < w->s->count; i++) {
+		w->place[i] = named(w, place_at(w, i), "place");
+		w->held[i] = w->place[i];
+		if (b->m->assume_in_bounds && !w->s->copied) /* past a tile's end there may be anything */
+			continue;
+		w->held[i] = named(w, build_clamped(b, w->place[i], 0, w->s->of[i].extent - 1), "held");
+	}
+}
+
 /* Into the loop's body. `carried`: what it hands from position to position, or KARG_NONE. `places`: it reads what the
  * index tensors say. */
 static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
@@ -161,13 +173,8 @@ static Walk walk_of(Builder *b, NodeId n, KArg carried, bool places) {
 		w.at[i] = i == 0 ? rest : w.s->shape[i] == 1 ? int_const(k, 0) : int_binary(k, INT_REM, rest, size);
 		rest = i == 0 || w.s->shape[i] == 1 ? rest : int_binary(k, INT_DIV, rest, size);
 	}
-	for (uint32_t i = 0; i < w.s->count && places; i++) {
-		w.place[i] = named(&w, place_at(&w, i), "place");
-		w.held[i] = w.place[i];
-		if (b->m->assume_in_bounds && !w.s->copied) /* past a tile's end there may be anything */
-			continue;
-		w.held[i] = named(&w, build_clamped(b, w.place[i], 0, w.s->of[i].extent - 1), "held");
-	}
+	if (places)
+		find_places(&w);
 	return w;
 }
 
@@ -343,6 +350,72 @@ static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 		pick_rows(b, n, wide);
 }
 
+/* One of a register's positions: the word that holds its row comes, and its number is kept. */
+static void copy_packed_row(Walk *w, const Access *access, IntId tile, int64_t row) {
+	Builder *b = w->b;
+	const Places *s = w->s;
+	const Scratch *numbers = &b->plan->scratches.at[s->numbers];
+	w->at[0] = int_binary(b->k, INT_ADD, int_binary(b->k, INT_MUL, tile, int_const(b->k, numbers->shape[1])),
+	                      int_const(b->k, row));
+	find_places(w);
+	KDim to[] = {{.kind = KDIM_AT, .start = tile},
+	             {.kind = KDIM_RANGE, .start = int_const(b->k, row * s->group), .size = s->group}};
+	b->place = w->held;
+	KArg copy = copy_on(b, s, karg_ref(build_ref(b, access)), scratch_ref(b, s->groups, 2, to), 0, "row");
+	build_statement(b, K_START, 1, &copy);
+	const int64_t shape[] = {1, numbers->shape[2]};
+	KArg held = build_int_arg(b, w->held[0]);
+	to[1] = (KDim){.kind = KDIM_RANGE, .start = int_const(b->k, row), .size = 1};
+	build_statement(b, K_STORE, 2,
+	                (const KArg[]){scratch_ref(b, s->numbers, 2, to),
+	                               build_shaped(b, K_FULL, DTYPE_I32, 2, shape, 1, &held)});
+}
+
+/* All of a scratch of registers, one below the other. */
+static KArg load_below(Builder *b, uint32_t scratch) {
+	const Scratch *s = &b->plan->scratches.at[scratch];
+	const int64_t shape[] = {s->shape[0] * s->shape[1], s->shape[2]};
+	KArg all = scratch_ref(b, scratch, 0, NULL);
+	KArg x = build_shaped(b, K_LOAD, s->dtype, s->rank, s->shape, 1, &all);
+	return build_shaped(b, K_RESHAPE, s->dtype, 2, shape, 1, &x);
+}
+
+/* Rows of words, of which all were copied, each from its place in its word: a shift that differs from row to row.
+ *
+ *     x = words groups >> numbers % 2 * 16        of two rows in a word */
+static KArg packed_rows(Builder *b, const Places *s) {
+	const Scratch *groups = &b->plan->scratches.at[s->groups];
+	Dtype dtype = groups->dtype;
+	int64_t bits = dtype_bits(dtype);
+	Dtype ints = bits == 16 ? DTYPE_I16 : DTYPE_I8;
+	KArg x = build_unary(b, K_WORDS, DTYPE_I32, load_below(b, s->groups));
+	KArg at = load_below(b, s->numbers);
+	at = build_binary(b, OP_BITWISE_AND, DTYPE_I32, at, karg_integer(s->group - 1));
+	at = build_binary(b, OP_MUL, DTYPE_I32, at, karg_integer(bits));
+	const int64_t times[] = {1, groups->shape[2] / b->plan->scratches.at[s->numbers].shape[2]};
+	at = build_op(b, K_TILE, DTYPE_I32, 1, &at, 2, times);
+	x = build_unary(b, K_CONVERT, ints, build_binary(b, OP_RSHIFT, DTYPE_I32, x, at));
+	return dtype == ints ? x : build_unary(b, K_BITCAST, dtype, x);
+}
+
+/* A register's positions stand in one iteration, where their places in it are known. */
+static KArg gathered_packed(Builder *b, NodeId n) {
+	const Places *s = places_of(b, n);
+	b->k->unchecked = true; /* as copy_rows() does */
+	bring(b, s);
+	Walk w = {.b = b, .s = s, .outer = b->at, .k = arena_alloc(b->a, sizeof *w.k)};
+	const Scratch *numbers = &b->plan->scratches.at[s->numbers];
+	w.loop = begin_loop(b, w.k, numbers->shape[0], "positions", (KArg){0});
+	IntId tile = int_value(b->k, w.k->dim[0].step);
+	for (int64_t row = 0; row < numbers->shape[1]; row++)
+		copy_packed_row(&w, b->plan->values[n].access, tile, row);
+	walk_end(&w, (KArg){0});
+	KArg all = scratch_ref(b, s->groups, 0, NULL);
+	KArg copy = copy_on(b, s, all, all, 0, "rows");
+	build_statement(b, K_WAIT, 1, &copy);
+	return packed_rows(b, s);
+}
+
 /* What lies in scratch, its dims as the value has them. */
 static KArg gathered(Builder *b, NodeId n, uint32_t scratch, Dtype wide) {
 	const Places *s = places_of(b, n);
@@ -398,6 +471,10 @@ KArg build_gather(Builder *b, NodeId n) {
 	Dtype to = node_type(b->m, n)->dtype;
 	Dtype wide = dtype_turned(b->plan->operands.at[b->plan->values[n].access->operand].dtype);
 	const Places *s = places_of(b, n);
+	if (s->numbers != NONE) {
+		KArg rows = gathered_packed(b, n);
+		return build_converted(b, rows, karg_dtype(b, rows), to);
+	}
 	if (s->copied)
 		copy_rows(b, n, wide);
 	KArg x = s->copied         ? gathered(b, n, s->rows, wide)

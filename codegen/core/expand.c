@@ -122,6 +122,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_IOTA: expand_iota(e, s); break;
 	case K_LET:
 	case K_BITCAST:
+	case K_WORDS:
 	case K_BROADCAST:
 	case K_EXPAND_DIMS:
 	case K_TILE:

@@ -107,7 +107,7 @@ void expand_rename(Expander *e, const KStmt *s) {
 	out->product = false;
 	out->implied = x->rank == to->rank ? out->implied : 0;
 	out->turned = v->form.turned != starts_inside(s, x->rank);
-	if (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits)
+	if (s->op == K_WORDS || (s->op == K_BITCAST && usual_form(to->dtype).bits != v->form.bits))
 		*out = usual_form(to->dtype);
 	bool apart = rows_of(x) > 1 && rows_of(to) == 1 && to->rank > x->rank;
 	if (apart && out->rows == SUBLANES && out->bits == WORD && !out->same_rows && s->op != K_BROADCAST &&

@@ -244,6 +244,7 @@ static Work work_of(const Core *c, StmtId stmt) {
 	case K_LET:
 	case K_SCALAR:
 	case K_BITCAST:
+	case K_WORDS:
 	case K_YIELD:
 	case K_RETURN:
 	case K_DEBUG_PRINT:

@@ -169,13 +169,14 @@ static double gathers_seconds(Planner *p) {
 	for (uint32_t i = 0; i < p->plan->places.count; i++) {
 		const Places *s = &p->plan->places.at[i];
 		bool compared = p->plan->may_copy_rows || p->m->may_one_hot;
-		if (!compared || !p->plan->values[s->node].access || s->rows == NONE)
+		bool packed = s->numbers != NONE;
+		if (!compared || !p->plan->values[s->node].access || (s->rows == NONE && !packed))
 			continue;
-		const Scratch *scratch = &p->plan->scratches.at[s->rows];
+		const Scratch *scratch = &p->plan->scratches.at[packed ? s->groups : s->rows];
 		double rows = places_rows(s), elements = 1;
 		for (uint32_t d = s->rank; d < scratch->rank; d++)
 			elements *= (double)scratch->shape[d];
-		double cycles = s->copied ? rows_copied_cycles(t, rows, places_bytes(p->plan, s), s->group > 1)
+		double cycles = s->copied ? rows_copied_cycles(t, rows, places_bytes(p->plan, s), s->group > 1 && !packed)
 		                          : rows_sliced_cycles(p->m, s->node, rows, elements);
 		for (uint32_t k = 0; k < s->count; k++)
 			cycles += s->of[k].smem != NONE && !s->of[k].shared ? positions_copied_cycles() : 0;

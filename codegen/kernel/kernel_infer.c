@@ -252,6 +252,17 @@ static bool lanes(KInfer *in, bool twice) {
 	return true;
 }
 
+/* Rows of less than 32 bits, as many as fill one of int32. */
+static bool words(KInfer *in) {
+	const KValue *x = value_at(in, 0);
+	int64_t bits = x ? dtype_bits(x->dtype) : 32, rows = 32 / bits;
+	if (!x || x->rank < 2 || bits >= 32 || x->dtype == DTYPE_BOOL || x->shape[x->rank - 2] % rows)
+		return no(in, "rows of less than 32 bits that fill whole words are needed");
+	take(in, x);
+	in->shape[x->rank - 2] /= rows;
+	return true;
+}
+
 /* The bits of what is sorted, then its places. */
 static bool sorted(KInfer *in) {
 	const KValue *x = value_at(in, 0);
@@ -368,6 +379,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 		return true;
 	case K_EVERY: return every(in);
 	case K_EVEN_LANES: return lanes(in, false);
+	case K_WORDS: *in->dtype = DTYPE_I32; return words(in);
 	case K_INTERLEAVE: return lanes(in, true);
 	case K_TAKE_LANES: return words_taken(in, 0);
 	case K_TAKE_ROWS: return words_taken(in, 1);

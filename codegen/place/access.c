@@ -482,7 +482,7 @@ static bool first_wants(Planner *p, AccessWants *wants) {
 	for (uint32_t i = 0; other && i < other->places.count; i++) {
 		vec_push(p->a, &p->plan->places, other->places.at[i]);
 		Places *s = &p->plan->places.at[i];
-		s->rows = s->masks = s->expected = s->old = s->groups = s->arrived = s->last = NONE;
+		s->rows = s->masks = s->expected = s->old = s->groups = s->arrived = s->last = s->numbers = NONE;
 		for (uint32_t k = 0; k < s->count; k++) {
 			s->of[k].vmem = s->of[k].smem = s->of[k].semaphore = NONE;
 			s->of[k].shared = false;

@@ -39,6 +39,7 @@ static Places *places_of(Planner *p, AccessWant *w) {
 		                   .expected = NONE,
 		                   .old = NONE,
 		                   .groups = NONE,
+		                   .numbers = NONE,
 		                   .last = NONE,
 		                   .arrived = NONE}));
 		w->places = p->plan->places.count - 1;
@@ -153,6 +154,33 @@ static bool chunks_fit(const Planner *p, Places *s) {
 	return s->chunk > 0;
 }
 
+/* Why the rows of words that are copied are not taken from them all at once; NULL: they are. */
+static const char *not_packed(const Planner *p, const Places *s, Dtype dtype, int64_t columns) {
+	const Target *t = p->m->target;
+	if ((Switch)p->m->config.packed_rows.value == SWITCH_OFF)
+		return "pallas_packed_rows is off";
+	if (s->rank > 1 || s->count > 1 || s->dim[0] != 0)
+		return "its positions are not the rows of its value";
+	if (dtype_bits(dtype) != 16 && dtype_bits(dtype) != 8)
+		return "its elements have neither 16 bits nor 8";
+	if (s->last_rows)
+		return "the table's last rows fill no word";
+	return s->shape[0] % t->sublanes || columns % t->lanes ? "a tile of it does not fill registers" : NULL;
+}
+
+/* Where words come to that hold the rows, a register's of them side by side, and which row of its word each is. */
+static void packed_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype, int64_t columns) {
+	const char *name = node_get(p->m, w->node)->name;
+	int64_t sublanes = p->m->target->sublanes, tiles = s->shape[0] / sublanes;
+	const int64_t groups[] = {tiles, sublanes * s->group, columns}, numbers[] = {tiles, sublanes, p->m->target->lanes};
+	s->groups = add_scratch(p, SCRATCH_VMEM, dtype, 3, groups, arena_printf(p->a, "%s_groups", name),
+	                        "what is copied from HBM, words of several rows");
+	s->numbers = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, 3, numbers, arena_printf(p->a, "%s_numbers", name),
+	                         "which rows are asked for");
+	s->arrived = add_scratch(p, SCRATCH_DMA_SEMAPHORE, DTYPE_I32, 1, (const int64_t[]){1},
+	                         arena_printf(p->a, "%s_arrived", name), "the copies of rows");
+}
+
 /* What the positions select, one after the other: their dims first. */
 static void rows_scratch(Planner *p, Places *s, const AccessWant *w, const Access *access) {
 	const Operand *o = &p->plan->operands.at[access->operand];
@@ -176,7 +204,13 @@ static void rows_scratch(Planner *p, Places *s, const AccessWant *w, const Acces
 	Dtype in = s->copied && s->group == 1 ? dtype
 	           : op_is_atomic(op)         ? dtype_turned(arith_write_dtype(p->m, w->node))
 	                                      : wide;
-	if (s->kept)
+	bool grouped = s->copied && s->group > 1 && s->kept == 1;
+	const char *why = grouped ? not_packed(p, s, dtype, shape[rank - 1]) : NULL;
+	if (grouped && !why)
+		packed_scratch(p, s, w, dtype, shape[rank - 1]);
+	if (why)
+		plan_remark(p->plan, "packed rows: none of %s: %s", p->m->tensors.at[w->tensor].name, why);
+	if (s->kept && s->numbers == NONE)
 		s->rows = add_scratch(p, SCRATCH_VMEM, in, rank, shape, arena_printf(p->a, "%s_rows", name),
 		                      w->store ? "what is scattered" : "what is gathered");
 	if (w->store && !op_is_atomic(op) && node_input(p->m, w->node, 3) != NONE)
@@ -228,7 +262,7 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		if (place_table(p->plan, s->of[i].index) == NONE)
 			place_scratch(p, s, &s->of[i]);
 	rows_scratch(p, s, w, access);
-	if (s->copied)
+	if (s->copied && s->numbers == NONE)
 		copies_scratch(p, s, w, p->plan->operands.at[access->operand].dtype);
 	if (access->column && s->kept > 1)
 		return plan_refuse(
@@ -242,6 +276,8 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		                   "single bools are gathered from %s, which Mosaic does not load", tensor);
 	plan_remark(p->plan, "%s: one position after the other, %s", tensor,
 	            w->store    ? "each changed where it lies in VMEM"
+	            : s->numbers != NONE
+	                    ? "each copied from HBM, where the tensor stays, and all taken at once from words"
 	            : s->copied ? "each copied from HBM, where the tensor stays"
 	                        : "each sliced from a block in VMEM");
 	return true;

@@ -181,6 +181,7 @@ typedef struct Places {
 	bool copied;       /* a gather: each is copied from HBM (rows.c), */
 	uint32_t group;    /* with so many rows around it, */
 	uint32_t groups;   /* scratch: to there, and then to `rows`; NONE: at once */
+	uint32_t numbers;  /* scratch: which row is asked for; all are taken at once from words in `groups`; NONE */
 	int64_t last_rows; /* of the tensor, which fill no group: */
 	uint32_t last;     /* scratch: these; NONE */
 	uint32_t arrived;  /* scratch: the semaphores of these copies; NONE */

@@ -50,7 +50,8 @@ Part part_of_op(uint16_t op) {
 	case K_INTERLEAVE:
 	case K_TAKE_LANES:
 	case K_TAKE_ROWS:
-	case K_BITCAST: return PART_MOVE;
+	case K_BITCAST:
+	case K_WORDS: return PART_MOVE;
 	default: return PART_STREAM;
 	}
 }

@@ -144,6 +144,7 @@ static int64_t carries_bytes(const Plan *plan) {
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->expected));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->old));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->groups));
+		bytes = add_bytes(bytes, scratch_bytes(plan, s->numbers));
 		bytes = add_bytes(bytes, scratch_bytes(plan, s->last));
 		for (uint32_t k = 0; k < s->count; k++)
 			bytes = add_bytes(bytes, s->of[k].shared ? 0 : scratch_bytes(plan, s->of[k].vmem));

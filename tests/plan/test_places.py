@@ -206,6 +206,57 @@ def test_rows_of_slabs(crossed, dtype):
         np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
 
 
+def table(dtype, rows=96, columns=256, positions=72, tile=24):
+    """Rows of a table, as many in a word as fit."""
+    doc = Doc(config={"block_sizes": [tile]}).tensor("weight", "input", dtype, [rows, columns])
+    doc.tensor("ids", "input", "int32", [positions])
+    doc.tensor("out", "output", dtype, [positions, columns])
+    g = G(0, grid=[0])
+    ids = g.load("ids", [sym("u0")], typed("int32", "u0"))
+    found = g.load("weight", [ids, sl()], typed(dtype, "u0", columns))
+    g.store("out", [sym("u0"), sl()], found)
+    return json.dumps(doc.block(positions).add(g.out()))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int16", "uint16", "int8", "uint8", "float8_e5m2"])
+@pytest.mark.parametrize("positions", [72, 70])
+def test_packed_rows(dtype, positions):
+    """Each position's row, bit by bit, taken from words all at once; ragged tiles too."""
+    document = table(dtype, positions=positions)
+    text = kernel_text(document, **DMA)
+    assert "words" in text
+    assert "words" not in kernel_text(document, **DMA, pallas_packed_rows="off")
+    size = pallasc.reference.values.dtype_of(dtype).itemsize
+    rng = np.random.default_rng(0)
+    weight = rng.integers(0, 256, (96, 256 * size), np.uint8)
+    for low, high in ((0, 96), (-5, 200), (-(2**31), 2**31 - 1)):
+        ids = rng.integers(low, high, positions, np.int32)
+        inputs = [weight.view(pallasc.reference.values.dtype_of(dtype)), ids]
+        (found,) = pallasc.execute.run(text, *inputs)
+        wanted = weight[np.clip(ids, 0, 95)]
+        np.testing.assert_array_equal(np.ascontiguousarray(found).view(np.uint8), wanted)
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        (table("bfloat16", rows=97), "the table's last rows fill no word"),
+        (table("bfloat16", columns=192), "a tile of it does not fill registers"),
+        (table("bfloat16", positions=60, tile=20), "a tile of it does not fill registers"),
+        (json.dumps(rows_of_slabs("bfloat16")), None),
+        (table("float32"), None),
+    ],
+    ids=["odd-table", "columns", "positions", "slabs", "words-of-one"],
+)
+def test_rows_that_are_not_packed(document, why):
+    """They are copied one by one, and the plan says why."""
+    config = DMA if why or "float32" in document else {}
+    emitted = kit.emitted("kernel", document, **config)
+    assert "words" not in emitted.out
+    told = kit.emitted("none", document, **config).err
+    assert (f"packed rows: none of weight: {why}" in told) if why else ("packed rows" not in told)
+
+
 @pytest.mark.parametrize("rewritten", [False, True])
 @pytest.mark.parametrize(
     "document",

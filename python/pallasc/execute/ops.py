@@ -67,6 +67,18 @@ def _bitcast(case):
     return lambda x: np.ascontiguousarray(x).reshape(x.shape).view(case.type.dtype)
 
 
+@_builder("words")
+def _words(case):
+    """Rows of an int each: the first is its lowest bits."""
+
+    def run(x):
+        rows = case.type.dtype.itemsize // x.dtype.itemsize
+        apart = x.reshape(*x.shape[:-2], -1, rows, x.shape[-1])
+        return np.ascontiguousarray(np.moveaxis(apart, -2, -1)).view(case.type.dtype)[..., 0]
+
+    return run
+
+
 @_builder("float16_value")
 def _float16_value(_case):
     return lambda x: x.astype(np.int16).view(np.float16).astype(np.float32)
