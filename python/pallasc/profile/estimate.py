@@ -170,8 +170,6 @@ def _judge(dump, kernels, chip):
         executed = sum(facts["matmul_flops"] for facts in kernels.values())
         wrong, doubtful = matmuls.check(dump["dots"], executed)
         errors, warnings = errors + wrong, warnings + doubtful
-    if 'async_execution_thread="sparsecore"' in dump.get("hlo", ""):
-        errors.append("what XLA has the SparseCore do is not counted")
     if dump["while_loops"]:
         warnings.append("a while loop of XLA's: each kernel is counted once")
     if between.sparse_cores(dump["hlo"]):
