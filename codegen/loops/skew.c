@@ -422,10 +422,11 @@ static void choose_cut(const Skew *s) {
 		for (uint32_t d = 1; d <= 2 && d <= rank; d++)
 			longest = int_max(longest, shape[rank - d]);
 	}
-	loop->cut = (Switch)s->p->m->config.mask_blocks.value != SWITCH_OFF && longest > MASK_BLOCK;
-	loop->cut_why = loop->cut               ? "those that the mask leaves nothing of are left out where they add nothing"
-	                : longest <= MASK_BLOCK ? "they are no larger than a block"
-	                                        : "pallas_mask_blocks is off";
+	Switch asked = (Switch)s->p->m->config.mask_blocks.value;
+	loop->cut = asked == SWITCH_ON || (asked == SWITCH_AUTO && longest > MASK_BLOCK);
+	loop->cut_why = loop->cut             ? "those that the mask leaves nothing of are left out where they add nothing"
+	                : asked == SWITCH_OFF ? "pallas_mask_blocks is off"
+	                                      : "they are no larger than a block";
 }
 
 /* A loop passes on values of up to an eighth of the registers by itself. */

@@ -197,7 +197,7 @@ static void masked_steps_are_cut(void **state) {
 		{"block_sizes=[1,512,256]", "pallas_mask_blocks=auto", true,
 	         "those that the mask leaves nothing of are left out where they add nothing"},
 		{"block_sizes=[1,512,256]", "pallas_mask_blocks=off", false, "pallas_mask_blocks is off"},
-		{"block_sizes=[1,256,128]", "pallas_mask_blocks=on", false, "they are no larger than a block"},
+		{"block_sizes=[1,256,128]", "pallas_mask_blocks=auto", false, "they are no larger than a block"},
 	};
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		Fixture f;
