@@ -34,4 +34,8 @@ bool module_configure(Module *m, Diag *d);
 #define EXPR_UNKNOWN INT64_MIN
 int64_t *expr_values_at(const Module *m, Arena *a, const int64_t *sizes);
 
+/* default_blocks.c: of a block of a matmul's columns the widest from half of `most` on that leaves least over beyond
+ * its range; `most` of any other. */
+int64_t default_columns(Module *m, BlockId b, int64_t most);
+
 #endif

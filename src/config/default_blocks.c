@@ -146,7 +146,8 @@ static bool fits_better(const Module *m, const BlockUse *u, int64_t extent, int6
 	return taken < by_others || (taken == by_others && blocks * size < others * other);
 }
 
-int64_t default_fitting(const Module *m, const BlockUse *u, int64_t extent, int64_t most) {
+/* The widest of the multiples of 128 from half of `most` on whose blocks leave least over. */
+static int64_t fitting(const Module *m, const BlockUse *u, int64_t extent, int64_t most) {
 	int64_t best = most;
 	for (int64_t size = most - LEAST; size >= most / 2 && size >= LEAST; size -= LEAST)
 		if (fits_better(m, u, extent, size, best))
@@ -162,7 +163,12 @@ int64_t default_block(const Module *m, const BlockUse *u, int64_t extent) {
 	/* Of a tensor of one dim, blocks of other sizes would be laid out anew. */
 	if (reach <= 0 || reach % most == 0 || most <= LEAST || u->rank <= 1)
 		return most;
-	return known ? default_fitting(m, u, reach, most) : most;
+	return known ? fitting(m, u, reach, most) : most;
+}
+
+int64_t default_columns(Module *m, BlockId b, int64_t most) {
+	const BlockUse *u = &block_uses(m)[b];
+	return u->columns && u->reach > most ? fitting(m, u, u->reach, most) : most;
 }
 
 /* ---- together --------------------------------------------------------------------------------------------------- */

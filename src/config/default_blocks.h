@@ -17,9 +17,6 @@ typedef struct BlockUse {
 BlockUse *block_uses(Module *m);
 /* The size of a block by itself; `extent` is 0 if unknown. */
 int64_t default_block(const Module *m, const BlockUse *use, int64_t extent);
-/* The widest of the multiples of 128 from half of `most` on whose blocks leave least over beyond the extent, of columns
- * of a matmul counted as the MXU takes them. */
-int64_t default_fitting(const Module *m, const BlockUse *use, int64_t extent, int64_t most);
 /* No smaller default is tried. */
 int64_t default_least(const BlockUse *use);
 /* Cuts what together makes tiles too large, and widens outer dims of small ones; `sizes` and `candidate` are by

@@ -9,7 +9,7 @@
  *     2048, 1024, 512, unroll                  52.0
  *     4096, ... 2048, 2048, ...                not faster
  *
- * Columns of a matmul grow to the width up to there that leaves least over beyond their range (default_fitting()):
+ * Columns of a matmul grow to the width up to there that leaves least over beyond their range (default_columns()):
  * 128256 are 167 blocks of 768.
  *
  * Two estimates, made of different things, must agree: the time of the core, of which the climb is, and that by which
@@ -20,7 +20,6 @@
 #include "share.h"
 #include "codegen/core/core.h"
 #include "src/config/config.h"
-#include "src/config/default_blocks.h"
 #include "src/load/load.h"
 #include <math.h>
 
@@ -47,7 +46,6 @@ typedef struct Spot {
 
 typedef struct Climb {
 	Choosing *s;
-	const BlockUse *uses; /* by BlockId */
 	Spot at;
 	int64_t left; /* kernels that may be lowered */
 	int tries;
@@ -184,10 +182,8 @@ static int64_t *sizes_here(const Climb *n) {
 }
 
 static int64_t size_beside(const Climb *n, BlockId b, int64_t size, bool up) {
-	int64_t power = power_beside(size, up), reach = n->uses[b].reach;
-	int64_t fitting = up && n->uses[b].columns && reach > power
-	                          ? default_fitting(n->s->start, &n->uses[b], reach, power)
-	                          : power;
+	int64_t power = power_beside(size, up);
+	int64_t fitting = up ? default_columns(n->s->start, b, power) : power;
 	return up && fitting <= size ? power : fitting;
 }
 
@@ -248,7 +244,7 @@ static void remark_near(const Climb *n, const Spot *from, bool taken) {
 void choose_near(Choosing *s) {
 	Climb *n = arena_alloc(s->c->arena, sizeof *n); /* plans, which stay, count in `left` */
 	int64_t had = int_min(s->c->left, MOST_NEAR + LEFT_FOR_LAST);
-	*n = (Climb){.s = s, .uses = block_uses(s->start), .left = had, .tries = MOST_TRIES};
+	*n = (Climb){.s = s, .left = had, .tries = MOST_TRIES};
 	if (!start(n))
 		return;
 	Spot from = n->at;
