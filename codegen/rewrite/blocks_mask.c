@@ -3,7 +3,7 @@
 #include <math.h>
 #include "blocks.h"
 
-/* ---- what the mask leaves out ------------------------------------------------------------------------------------- */
+/* ---- what the mask leaves out ------------------------------------------------------------------------------------ */
 
 /* number + what ints that are not known add + the place along the mask's last two dims, from the end. */
 typedef struct Linear {

@@ -1,5 +1,5 @@
-/* rewrite_blocks.c - the masked steps behind a loop in blocks of their rows and columns: what the mask leaves nothing of
- * is not computed. The rows of a block need the columns up to their own diagonal alone.
+/* rewrite_blocks.c - the masked steps behind a loop in blocks of their rows and columns: what the mask leaves nothing
+ * of is not computed. The rows of a block need the columns up to their own diagonal alone.
  *
  *     m, acc = call step((j), s, v[..], m, acc, masked)      m_1 = index m items=[:, 0:256]
  *                                                            s_1 = load s_ref[:, 0 +: 256, 0 +: 256]
@@ -10,8 +10,8 @@
  *                                                            m = concatenate m_2, m_4 axis=1
  *
  * Axes that must be cut alike are of one class: all that a statement makes element by element, what a matmul contracts.
- * Rows are the axis of the mask by which a step gives its results; columns are folded away in it: by a maximum of what is
- * -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but for
+ * Rows are the axis of the mask by which a step gives its results; columns are folded away in it: by a maximum of what
+ * is -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but for
  * 0 times what is not finite. */
 #include "blocks.h"
 
