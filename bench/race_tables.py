@@ -456,8 +456,8 @@ CAUSES = [
     ),
     (
         "what XLA has the SparseCore do",
-        "The rows themselves are gathered there, before what is counted, which replaces those out of "
-        "bounds on the TensorCore: the time is of that part alone.",
+        "The rows themselves are gathered there, before what is counted, which replaces those out "
+        "of bounds on the TensorCore: the time is of that part alone.",
     ),
 ]
 
