@@ -460,11 +460,6 @@ CAUSES = [
         "XLA computes products of one or a few rows on the vector units, where there is no matmul "
         "to count.",
     ),
-    (
-        "what XLA has the SparseCore do",
-        "The rows themselves are gathered there, before what is counted, which replaces those out "
-        "of bounds on the TensorCore: the time is of that part alone.",
-    ),
 ]
 
 
