@@ -187,6 +187,7 @@ static Ends ends_of(Unmasked *u, KArg x) {
 	case K_RESHAPE:
 	case K_BROADCAST:
 	case K_EXPAND_DIMS:
+	case K_INDEX: /* some of its elements */
 	case K_TO_COLUMN: return ends_of(u, *kernel_arg(k, s, 0));
 	case OP_ADD:
 	case OP_SUB:
@@ -211,6 +212,7 @@ static bool require_all(Unmasked *u, KArg x) {
 	case K_RESHAPE:
 	case K_BROADCAST:
 	case K_EXPAND_DIMS:
+	case K_INDEX: /* some of its elements */
 	case K_TO_COLUMN: return require_all(u, a);
 	case OP_LOGICAL_AND:
 	case OP_BITWISE_AND: return require_all(u, a) && require_all(u, b);
