@@ -176,8 +176,9 @@ static double gathers_seconds(Planner *p) {
 		double rows = places_rows(s), elements = 1;
 		for (uint32_t d = s->rank; d < scratch->rank; d++)
 			elements *= (double)scratch->shape[d];
-		double cycles = s->copied ? rows_copied_cycles(t, rows, places_bytes(p->plan, s), s->group > 1 && !packed)
-		                          : rows_sliced_cycles(p->m, s->node, rows, elements);
+		double cycles = s->copied
+		                        ? rows_copied_cycles(t, rows, places_bytes(p->plan, s), s->group > 1 && !packed)
+		                        : rows_sliced_cycles(p->m, s->node, rows, elements);
 		for (uint32_t k = 0; k < s->count; k++)
 			cycles += s->of[k].smem != NONE && !s->of[k].shared ? positions_copied_cycles() : 0;
 		seconds += node_runs(p, s->node) * cycles / t->clock_hz;

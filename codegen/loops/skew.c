@@ -338,8 +338,7 @@ static double weight_cycles(const Skew *s) {
 static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
 	double flops = ahead_flops(s), hidden = flops > 0 ? flops / t->bf16_flops : weight_cycles(s) / t->clock_hz;
-	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON ||
-	    (s->loop->type != LOOP_EMIT_PIPELINE && flops > 0))
+	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON || (s->loop->type != LOOP_EMIT_PIPELINE && flops > 0))
 		return true;
 	return hidden * (double)s->loop->dim[0].full_steps > (double)t->pipeline_step_cycles / t->clock_hz;
 }
@@ -424,7 +423,7 @@ static void choose_cut(const Skew *s) {
 	}
 	Switch asked = (Switch)s->p->m->config.mask_blocks.value;
 	loop->cut = asked == SWITCH_ON || (asked == SWITCH_AUTO && longest > MASK_BLOCK);
-	loop->cut_why = loop->cut             ? "those that the mask leaves nothing of are left out where they add nothing"
+	loop->cut_why = loop->cut ? "those that the mask leaves nothing of are left out where they add nothing"
 	                : asked == SWITCH_OFF ? "pallas_mask_blocks is off"
 	                                      : "they are no larger than a block";
 }

@@ -26,8 +26,8 @@ static int64_t masked_elements(Planner *p, const Loop *loop) {
 }
 
 /* A step that reduces what it masks, as a softmax does, waits for the vector unit, which masks; a matmul of a triangle
- * waits for the matrix unit, and has the next step's windows copied beside it, but for a branch. lower_matmul_4096 on v6e:
- * 379,932 cycles, with a branch 382,789. */
+ * waits for the matrix unit, and has the next step's windows copied beside it, but for a branch. lower_matmul_4096 on
+ * v6e: 379,932 cycles, with a branch 382,789. */
 static bool reduces(const Planner *p, const Loop *loop) {
 	bool any = false;
 	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && !any; n = node_get(p->m, n)->next)
@@ -61,12 +61,13 @@ void plan_unmasked(Planner *p) {
 		if (loop->type != LOOP_FORI || loop->rank != 1 || !loop->dim[0].computed ||
 		    masked_elements(p, loop) < least)
 			continue;
-		const char *why = asked == SWITCH_OFF                         ? "pallas_unmasked_steps is off"
+		const char *why = asked == SWITCH_OFF         ? "pallas_unmasked_steps is off"
 		                  : loop->skewed              ? "what runs ahead is masked as it is handed on"
 		                  : !carries_in_scratch(loop) ? "it hands on values in registers"
 		                  : asked == SWITCH_AUTO && !reduces(p, loop) ? "they reduce nothing"
-		                  : asked == SWITCH_AUTO && has_two_conditions(p, loop) ? "a mask of two conditions leaves few"
-		                                              : NULL;
+		                  : asked == SWITCH_AUTO && has_two_conditions(p, loop)
+		                          ? "a mask of two conditions leaves few"
+		                          : NULL;
 		loop->unmasked = !why;
 		loop->unmasked_why = why ? why : "they are told where the step is called";
 	}

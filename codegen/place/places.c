@@ -172,7 +172,8 @@ static const char *not_packed(const Planner *p, const Places *s, Dtype dtype, in
 static void packed_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dtype, int64_t columns) {
 	const char *name = node_get(p->m, w->node)->name;
 	int64_t sublanes = p->m->target->sublanes, tiles = s->shape[0] / sublanes;
-	const int64_t groups[] = {tiles, sublanes * s->group, columns}, numbers[] = {tiles, sublanes, p->m->target->lanes};
+	const int64_t groups[] = {tiles, sublanes * s->group, columns},
+		      numbers[] = {tiles, sublanes, p->m->target->lanes};
 	s->groups = add_scratch(p, SCRATCH_VMEM, dtype, 3, groups, arena_printf(p->a, "%s_groups", name),
 	                        "what is copied from HBM, words of several rows");
 	s->numbers = add_scratch(p, SCRATCH_VMEM, DTYPE_I32, 3, numbers, arena_printf(p->a, "%s_numbers", name),
@@ -275,7 +276,7 @@ bool places_plan(Planner *p, const AccessWant *w, const Access *access) {
 		return plan_refuse(p, w->node, "unsupported", "make it an int8 tensor",
 		                   "single bools are gathered from %s, which Mosaic does not load", tensor);
 	plan_remark(p->plan, "%s: one position after the other, %s", tensor,
-	            w->store    ? "each changed where it lies in VMEM"
+	            w->store ? "each changed where it lies in VMEM"
 	            : s->numbers != NONE
 	                    ? "each copied from HBM, where the tensor stays, and all taken at once from words"
 	            : s->copied ? "each copied from HBM, where the tensor stays"

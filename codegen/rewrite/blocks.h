@@ -25,10 +25,10 @@ typedef struct Blocks {
 	RegionId region;
 	uint32_t values; /* that there were before */
 	FunctionId step;
-	StmtId where;           /* the choice by position */
+	StmtId where; /* the choice by position */
 	ValueId flag;
-	uint32_t *root; /* by axis of a value, then of a buffer: one of its class */
-	bool *whole;    /* by class: it cannot be cut */
+	uint32_t *root;         /* by axis of a value, then of a buffer: one of its class */
+	bool *whole;            /* by class: it cannot be cut */
 	uint32_t rows, columns; /* classes */
 	uint32_t row_axis;      /* of the mask, from its end: 0 or 1 */
 	Known *known;           /* by value */
@@ -39,9 +39,9 @@ typedef struct Blocks {
 	uint32_t parts;         /* blocks of rows */
 	Step steps[STEPS_MAX];
 	uint32_t count;
-	VEC(FunctionId) made;   /* functions of blocks, ... */
+	VEC(FunctionId) made; /* functions of blocks, ... */
 	VEC(FunctionId) made_of;
-	VEC(Part) made_size;    /* (rows, columns) of each */
+	VEC(Part) made_size; /* (rows, columns) of each */
 } Blocks;
 
 static inline StmtId block_def(const Kernel *k, KArg x) {

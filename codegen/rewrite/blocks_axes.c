@@ -42,7 +42,8 @@ static void join_pointwise(Blocks *b, StmtId s) {
 		const KValue *from = block_is_tile(b->k, x) ? &b->k->values.at[x.value] : NULL;
 		for (uint32_t e = 1; from && e <= from->rank && e <= to->rank; e++)
 			if (from->shape[from->rank - e] != 1)
-				join(b, block_value_axis(x.value, from->rank - e), block_value_axis(stmt->result, to->rank - e));
+				join(b, block_value_axis(x.value, from->rank - e),
+				     block_value_axis(stmt->result, to->rank - e));
 	}
 }
 
@@ -147,7 +148,8 @@ static void join_axes(Blocks *b, StmtId s) {
 		known = join_indexed(b, s);
 	else if (stmt->op == K_TRANSPOSE)
 		for (uint32_t d = 0; d < stmt->int_count; d++)
-			join(b, block_value_axis(kernel_arg(k, s, 0)->value, (uint32_t)stmt->ints[d]), block_value_axis(stmt->result, d));
+			join(b, block_value_axis(kernel_arg(k, s, 0)->value, (uint32_t)stmt->ints[d]),
+			     block_value_axis(stmt->result, d));
 	else
 		known = stmt->op == K_IOTA || stmt->op == K_INT || stmt->op == K_SCALAR || stmt->op == K_ZEROS ||
 		        stmt->op == K_FULL;
@@ -174,7 +176,6 @@ void blocks_join_function(Blocks *b, FunctionId f) {
 	for (StmtId s = region_first(b->k, b->k->functions.at[f].body); s != NONE; s = kernel_stmt(b->k, s)->next)
 		join_axes(b, s);
 }
-
 
 /* Which axis of its is cut: rows 0, columns 1; 2: none. */
 uint32_t block_cut(Blocks *b, uint32_t axis) {

@@ -11,8 +11,8 @@ bool blocks_read_start(Blocks *b, FunctionId f, uint32_t cut) {
 		if (stmt->op == K_IOTA)
 			reads = reads || block_cut(b, block_value_axis(stmt->result, (uint32_t)stmt->ints[0])) == cut;
 		BufferId x = stmt->op == K_LOAD ? k->refs.at[kernel_arg(k, s, 0)->ref].buffer : NONE;
-		for (uint32_t d = 0; x != NONE && k->buffers.at[x].role != BUFFER_PARAMETER && d < k->buffers.at[x].rank;
-		     d++)
+		for (uint32_t d = 0;
+		     x != NONE && k->buffers.at[x].role != BUFFER_PARAMETER && d < k->buffers.at[x].rank; d++)
 			reads = reads || block_cut(b, block_buffer_axis(b, x, d)) == cut;
 	}
 	return reads;
@@ -182,4 +182,3 @@ FunctionId blocks_function(Blocks *b, FunctionId of, Part size) {
 	vec_push(b->k->arena, &b->made_size, size);
 	return f;
 }
-

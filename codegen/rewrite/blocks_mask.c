@@ -275,4 +275,3 @@ bool blocks_know_step(Blocks *b) {
 	}
 	return fits;
 }
-

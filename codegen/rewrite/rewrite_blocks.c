@@ -11,8 +11,8 @@
  *
  * Axes that must be cut alike are of one class: all that a statement makes element by element, what a matmul contracts.
  * Rows are the axis of the mask by which a step gives its results; columns are folded away in it: by a maximum of what
- * is -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but for
- * 0 times what is not finite. */
+ * is -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but
+ * for 0 times what is not finite. */
 #include "blocks.h"
 
 /* ---- calls of blocks --------------------------------------------------------------------------------------------- */
@@ -129,7 +129,8 @@ static StmtId put_call(Group *g, StmtId call, bool masked) {
 		if (p.kind == PARAMETER_FLAG)
 			break;
 		KArg x = *kernel_arg(k, call, i);
-		x = p.kind == PARAMETER_BUFFER ? ref_cut(g, x.ref, block_buffer_axis(g->b, p.id, 0)) : value_cut(g, x, p.id);
+		x = p.kind == PARAMETER_BUFFER ? ref_cut(g, x.ref, block_buffer_axis(g->b, p.id, 0))
+		                               : value_cut(g, x, p.id);
 		vec_push(k->arena, &args, x);
 	}
 	for (uint32_t i = 0; i < 2; i++)
@@ -160,7 +161,8 @@ static ValueId parameter_of(Blocks *b, const Step *step, uint32_t r) {
 			continue;
 		if (x.value == wanted)
 			return f->parameters.at[i].id;
-		BufferId from = kernel_stmt(k, def)->op == K_LOAD ? k->refs.at[kernel_arg(k, def, 0)->ref].buffer : NONE;
+		BufferId from =
+			kernel_stmt(k, def)->op == K_LOAD ? k->refs.at[kernel_arg(k, def, 0)->ref].buffer : NONE;
 		for (StmtId s = step->ahead; from != NONE && s != def && s != NONE; s = kernel_stmt(k, s)->next)
 			if (kernel_stmt(k, s)->op == K_STORE && kernel_arg(k, s, 1)->kind == KARG_VALUE &&
 			    kernel_arg(k, s, 1)->value == wanted && k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)
@@ -245,7 +247,8 @@ static bool find_where(Blocks *b) {
 	b->flag = f->parameters.at[f->parameters.count - 1].id;
 	for (StmtId s = region_first(k, f->body); s != NONE; s = kernel_stmt(k, s)->next) {
 		KArg flag = kernel_stmt(k, s)->op == K_CHOOSE ? *kernel_arg(k, s, 0) : (KArg){.kind = KARG_NONE};
-		StmtId def = flag.kind == KARG_VALUE && flag.value == b->flag ? block_def(k, *kernel_arg(k, s, 1)) : NONE;
+		StmtId def =
+			flag.kind == KARG_VALUE && flag.value == b->flag ? block_def(k, *kernel_arg(k, s, 1)) : NONE;
 		if (def == NONE || kernel_stmt(k, def)->op != OP_WHERE)
 			continue;
 		if (b->where != NONE || k->values.at[kernel_stmt(k, def)->result].rank < 2)
@@ -262,15 +265,16 @@ static StmtId call_behind(const Blocks *b, KArg x) {
 	if (def != NONE && kernel_stmt(k, def)->op == K_LOAD) {
 		BufferId from = k->refs.at[kernel_arg(k, def, 0)->ref].buffer;
 		StmtId s = kernel_stmt(k, def)->prev;
-		while (s != NONE && !(kernel_stmt(k, s)->op == K_STORE &&
-		                      k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)) {
+		while (s != NONE &&
+		       !(kernel_stmt(k, s)->op == K_STORE && k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)) {
 			if (kernel_op_kind(kernel_stmt(k, s)->op) == KIND_CONTROL && kernel_stmt(k, s)->op != K_CALL)
 				return NONE;
 			s = kernel_stmt(k, s)->prev;
 		}
 		def = s == NONE ? NONE : block_def(k, *kernel_arg(k, s, 1));
 	}
-	return def != NONE && kernel_stmt(k, def)->op == K_CALL && kernel_stmt(k, def)->region == b->region ? def : NONE;
+	return def != NONE && kernel_stmt(k, def)->op == K_CALL && kernel_stmt(k, def)->region == b->region ? def
+	                                                                                                    : NONE;
 }
 
 /* What each step is handed of one call, of a function of its own; its results go nowhere else. */
@@ -279,8 +283,9 @@ static bool find_ahead(Blocks *b, Step *step, const uint32_t *uses) {
 	const KFunction *f = &k->functions.at[b->step];
 	step->ahead = NONE;
 	for (uint32_t i = 0; i < f->parameters.count; i++) {
-		StmtId call = f->parameters.at[i].kind == PARAMETER_VALUE ? call_behind(b, *kernel_arg(k, step->call, i))
-		                                                          : NONE;
+		StmtId call = f->parameters.at[i].kind == PARAMETER_VALUE
+		                      ? call_behind(b, *kernel_arg(k, step->call, i))
+		                      : NONE;
 		if (call == NONE || kernel_stmt(k, call)->function == b->step)
 			continue;
 		if (step->ahead != NONE && step->ahead != call)
@@ -322,8 +327,8 @@ static bool dims_differ(Blocks *b, FunctionId f) {
 			if (block_value_dim(b, kernel_arg(k, s, i)->value, b->rows) != NONE &&
 			    block_value_dim(b, stmt->result, b->rows) == NONE)
 				return false;
-		for (uint32_t d = 0; stmt->op == K_LOAD && d < k->buffers.at[k->refs.at[kernel_arg(k, s, 0)->ref].buffer].rank;
-		     d++) {
+		for (uint32_t d = 0;
+		     stmt->op == K_LOAD && d < k->buffers.at[k->refs.at[kernel_arg(k, s, 0)->ref].buffer].rank; d++) {
 			BufferId x = k->refs.at[kernel_arg(k, s, 0)->ref].buffer;
 			uint32_t which = block_cut(b, block_buffer_axis(b, x, d));
 			if (which < 2 && k->buffers.at[x].shape[d] != b->size[which])
@@ -341,7 +346,8 @@ static bool gives_rows(Blocks *b, FunctionId f, const Step *of) {
 		KArg x = *kernel_arg(k, end, i);
 		if (!block_is_tile(k, x))
 			return false;
-		bool rows = block_value_dim(b, x.value, b->rows) != NONE, columns = block_value_dim(b, x.value, b->columns) != NONE;
+		bool rows = block_value_dim(b, x.value, b->rows) != NONE,
+		     columns = block_value_dim(b, x.value, b->columns) != NONE;
 		if (!of && (!rows || columns))
 			return false;
 		ValueId parameter = of ? parameter_of(b, of, i) : NONE;
@@ -524,8 +530,8 @@ static void remove_whole(Blocks *b) {
 	Kernel *k = b->k;
 	for (uint32_t t = 0; t < b->count; t++) {
 		StmtId ahead = b->steps[t].ahead;
-		for (StmtId s = ahead == NONE ? NONE : kernel_stmt(k, ahead)->next, next; s != NONE && s != b->steps[t].call;
-		     s = next) {
+		for (StmtId s = ahead == NONE ? NONE : kernel_stmt(k, ahead)->next, next;
+		     s != NONE && s != b->steps[t].call; s = next) {
 			next = kernel_stmt(k, s)->next;
 			KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
 			if (x.kind == KARG_VALUE &&

@@ -72,7 +72,8 @@ static IntId statement_there(Unmasked *u, StmtId s) {
 	static const struct {
 		uint16_t op;
 		IntKind kind;
-	} same[] = {{OP_ADD, INT_ADD}, {OP_SUB, INT_SUB}, {OP_MUL, INT_MUL}, {OP_MINIMUM, INT_MIN}, {OP_MAXIMUM, INT_MAX}};
+	} same[] = {
+		{OP_ADD, INT_ADD}, {OP_SUB, INT_SUB}, {OP_MUL, INT_MUL}, {OP_MINIMUM, INT_MIN}, {OP_MAXIMUM, INT_MAX}};
 	Kernel *k = u->k;
 	uint16_t op = kernel_stmt(k, s)->op;
 	if (op == K_INT || op == K_LET || op == K_SCALAR)
@@ -153,8 +154,8 @@ static Ends ends_of_pair(Unmasked *u, StmtId s) {
 		return none;
 	switch (op) {
 	case OP_ADD:
-		return ordered(u, (Ends){true, sum_of(k, a.first, b.first), sum_of(k, a.last, b.last),
-		                         a.spread + b.spread});
+		return ordered(
+			u, (Ends){true, sum_of(k, a.first, b.first), sum_of(k, a.last, b.last), a.spread + b.spread});
 	case OP_SUB:
 		return ordered(u, (Ends){true, int_binary(k, INT_SUB, a.first, b.last),
 		                         int_binary(k, INT_SUB, a.last, b.first), a.spread + b.spread});
@@ -236,7 +237,8 @@ static bool require_count(Unmasked *u, StmtId mask) {
 	const KValue *v = &u->k->values.at[kernel_stmt(u->k, mask)->result];
 	IntId count = int_there(u, *kernel_arg(u->k, mask, 1));
 	if (count != NONE)
-		require(u, int_binary(u->k, INT_GE, count, int_const(u->k, v->shape[kernel_stmt(u->k, mask)->ints[0]])));
+		require(u,
+		        int_binary(u->k, INT_GE, count, int_const(u->k, v->shape[kernel_stmt(u->k, mask)->ints[0]])));
 	return count != NONE;
 }
 
@@ -300,7 +302,8 @@ static bool gives_to_stores(Unmasked *u, const uint32_t *uses) {
 	StmtId s = u->call;
 	for (uint32_t i = 0; i < call->result_count; i++) {
 		s = kernel_stmt(k, s)->next;
-		bool stored = s != NONE && kernel_stmt(k, s)->op == K_STORE && kernel_arg(k, s, 1)->kind == KARG_VALUE &&
+		bool stored = s != NONE && kernel_stmt(k, s)->op == K_STORE &&
+		              kernel_arg(k, s, 1)->kind == KARG_VALUE &&
 		              kernel_arg(k, s, 1)->value == call->result + i && uses[call->result + i] == 1;
 		if (!stored)
 			return false;
@@ -422,7 +425,8 @@ void rewrite_unmasked(Kernel *k) {
 	StmtIds calls = k->unmasked ? kernel_stmts_of(k, K_CALL) : (StmtIds){0};
 	k->unmasked = false;
 	for (uint32_t i = 0; i < calls.count; i++) {
-		Unmasked u = {.k = k, .call = calls.at[i], .step = kernel_stmt(k, calls.at[i])->function, .holds = NONE};
+		Unmasked u = {
+			.k = k, .call = calls.at[i], .step = kernel_stmt(k, calls.at[i])->function, .holds = NONE};
 		const uint32_t *uses = kernel_uses(k);
 		if (in_loop(k, u.call) && only_computes(&u) && called_once(k, u.step) && gives_to_stores(&u, uses) &&
 		    takes_loads(&u, uses) && find_masks(&u))

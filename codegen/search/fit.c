@@ -190,7 +190,8 @@ static const char *ways_to_fit(Planner *p) {
 	if (out.length)
 		return arena_printf(p->a, "these fit: %s", out.at);
 	return chosen ? "no smaller value of one block fits; make several smaller"
-	              : "no block size is to be chosen that could be smaller: each step takes whole dims; cut one with a "
+	              : "no block size is to be chosen that could be smaller: each step takes whole dims; cut one with "
+	                "a "
 	                "tile in the kernel's source";
 }
 

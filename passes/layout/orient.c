@@ -576,8 +576,7 @@ static bool pays(Orient *o, NodeId n) {
 		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
-	return t->turns_scores || narrow || (o->unswaps && !any_chained) ||
-	       against(o, n, "fills the MXU as it stands");
+	return t->turns_scores || narrow || (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
 }
 
 /* n is the only product that turns, and its tile stands as it is. */

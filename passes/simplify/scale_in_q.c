@@ -94,9 +94,10 @@ bool pass_scale_in_q(PassContext *c) {
 			if (slot != NONE)
 				scale_factor(c, n, scores, slot, scale);
 			else if (op_kind(m, scores) == KIND_MATMUL)
-				pass_remark(c, "scale_in_q",
-				            "%s stays: no bfloat16 factor of %s is for it alone, and the same in each step",
-				            node_get(m, n)->name, node_get(m, scores)->name);
+				pass_remark(
+					c, "scale_in_q",
+					"%s stays: no bfloat16 factor of %s is for it alone, and the same in each step",
+					node_get(m, n)->name, node_get(m, scores)->name);
 		}
 	return true;
 }

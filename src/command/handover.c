@@ -9,14 +9,15 @@
 #include <unistd.h>
 
 /* As in python/pallasc/__main__.py. */
-static const char *const COMMANDS[] = {"aot",  "check", "execute", "export", "grad", "lint",
-                                       "on-tpu", "profile", "run",   "tune",   NULL};
+static const char *const COMMANDS[] = {"aot",    "check",   "execute", "export", "grad", "lint",
+                                       "on-tpu", "profile", "run",     "tune",   NULL};
 
 /* A Python without the package would say only that there is no such module. */
 static const char BEGIN[] =
 	"import importlib.util, runpy, sys\n"
 	"if importlib.util.find_spec('pallasc') is None:\n"
-	"    print(f'pallasc: error: {sys.executable} has no pallasc, whose Python side runs `pallasc {sys.argv[1]}`: '\n"
+	"    print(f'pallasc: error: {sys.executable} has no pallasc, whose Python side runs `pallasc {sys.argv[1]}`: "
+        "'\n"
 	"          'pip install pallasc there, or name another Python in PALLASC_PYTHON', file=sys.stderr)\n"
 	"    sys.exit(3)\n"
 	"runpy.run_module('pallasc', run_name='__main__', alter_sys=True)\n";
@@ -44,7 +45,8 @@ static const char *python_of(Arena *a, const char *folder, bool checkout) {
 	const char *given = getenv("PALLASC_PYTHON");
 	if (given && *given)
 		return given;
-	const char *beside = folder ? arena_printf(a, "%s/%s", folder, checkout ? ".venv/bin/python" : "python3") : NULL;
+	const char *beside =
+		folder ? arena_printf(a, "%s/%s", folder, checkout ? ".venv/bin/python" : "python3") : NULL;
 	return beside && access(beside, X_OK) == 0 ? beside : "python3";
 }
 

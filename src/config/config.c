@@ -303,8 +303,8 @@ static const char *hint_key(const ConfigReader *c, const char *name) {
 	}
 	if (at == NONE)
 		return hint_nearest(c->r, name, all_keys(c));
-	return arena_printf(c->r->arena, "the size of the block '%s' is value %u of the %u of block_sizes", name, at + 1,
-	                    chosen);
+	return arena_printf(c->r->arena, "the size of the block '%s' is value %u of the %u of block_sizes", name,
+	                    at + 1, chosen);
 }
 
 static TunableId tunable_find(const Module *m, const char *name) {

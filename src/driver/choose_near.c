@@ -250,8 +250,7 @@ void choose_near(Choosing *s) {
 	Spot from = n->at;
 	climb(n);
 	s->c->left -= had - n->left;
-	double compared =
-		n->at.way.type == from.way.type ? CLIMB_OF_SIZES_COMPARED_AT_LEAST : CLIMB_COMPARED_AT_LEAST;
+	double compared = n->at.way.type == from.way.type ? CLIMB_OF_SIZES_COMPARED_AT_LEAST : CLIMB_COMPARED_AT_LEAST;
 	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles && n->at.seconds * compared <= from.seconds;
 	if (n->at.trial.program != from.trial.program)
 		remark_near(n, &from, taken);

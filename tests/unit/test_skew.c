@@ -436,7 +436,7 @@ int main(void) {
 	                                   cmocka_unit_test(steps_stand_in_pairs),
 	                                   cmocka_unit_test(loops_that_stay_as_they_are),
 	                                   cmocka_unit_test(computed_steps_are_counted_over_the_grid),
-		cmocka_unit_test(masked_steps_are_cut),
+	                                   cmocka_unit_test(masked_steps_are_cut),
 	                                   cmocka_unit_test(a_pipeline_of_all_steps_is_a_resident_block),
 	                                   cmocka_unit_test(a_group_size_is_one_or_all),
 	                                   cmocka_unit_test(chips_with_a_small_mxu_skew_nothing),
