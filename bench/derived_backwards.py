@@ -3,7 +3,7 @@
     python bench/derived_backwards.py [--profile] [NAME ...]
 
 Both get the block sizes that the compiler chooses. With --profile, also cycles of the compiler's
-schedule (`python -m pallasc profile`), for which libtpu has to be there.
+schedule (`pallasc profile`), for which libtpu has to be there.
 """
 
 import argparse

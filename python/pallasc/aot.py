@@ -1,4 +1,4 @@
-"""`python -m pallasc aot`: compiles modules with the real TPU compiler, with no TPU present.
+"""`pallasc aot`: compiles modules with the real TPU compiler, with no TPU present.
 
 The compiler runs in a worker process (`aot_worker`), one for all jobs, watched for time and memory;
 a worker that dies, hangs or grows too large is replaced. Verdicts of the compiler are cached.

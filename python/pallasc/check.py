@@ -1,4 +1,4 @@
-"""`python -m pallasc check`: compile, simulate, compare with the reference interpreter."""
+"""`pallasc check`: compile, simulate, compare with the reference interpreter."""
 
 import argparse
 import contextlib

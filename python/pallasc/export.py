@@ -2,8 +2,8 @@
 
 In code: `from_helion(kernel, args, config=None)`. On the command line:
 
-    python -m pallasc export FILE.py:KERNEL --args 'bf16[8,32,512,128]' 1e-5 -o graph.json
-    python -m pallasc export --manifest testdata/kernels/graphs.json -o testdata/graphs
+    pallasc export FILE.py:KERNEL --args 'bf16[8,32,512,128]' 1e-5 -o graph.json
+    pallasc export --manifest testdata/kernels/graphs.json -o testdata/graphs
 
 Needs torch and helion, which are imported only when something is exported.
 """

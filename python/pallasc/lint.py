@@ -1,4 +1,4 @@
-"""`python -m pallasc lint`: what an emitted module must not hold, found in its syntax tree.
+"""`pallasc lint`: what an emitted module must not hold, found in its syntax tree.
 
 Codes: P001 not Python, P101 code outside the kernel's skeleton, P102 import, P103 forbidden name,
 P104 absolute path, P201 unused assignment, P202 repeated right-hand side, P203 repeated comment.

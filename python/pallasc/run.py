@@ -1,4 +1,4 @@
-"""`python -m pallasc run`: runs an emitted module on inputs made from a seed."""
+"""`pallasc run`: runs an emitted module on inputs made from a seed."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""`python -m pallasc tune`: the fastest configuration of a graph, with no TPU or on one.
+"""`pallasc tune`: the fastest configuration of a graph, with no TPU or on one.
 
 `pallasc sweep` judges every configuration by estimates. The most promising are compiled by the real
 compiler and executed by the profiler, or timed where there is a TPU; half of them those that the

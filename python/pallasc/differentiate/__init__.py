@@ -2,7 +2,7 @@
 
 In code: `grad(document, wrt=None)`. On the command line:
 
-    python -m pallasc grad GRAPH.json -o BWD.json --wrt x,weight
+    pallasc grad GRAPH.json -o BWD.json --wrt x,weight
 """
 
 import json
@@ -89,7 +89,7 @@ def _derived(document, path, sizes=None, **asked):
 
 
 def main(argv=None):
-    """`python -m pallasc grad`."""
+    """`pallasc grad`."""
     parser = Parser(prog="pallasc grad", description="Write the backward pass of a graph.")
     parser.add_argument("graph", metavar="GRAPH.json", help="the forward; - is standard input")
     parser.add_argument("-o", dest="output", metavar="BWD.json", help="instead of standard output")

@@ -1,4 +1,4 @@
-"""`python -m pallasc execute`: runs kernel text on arrays, or on inputs made from a seed."""
+"""`pallasc execute`: runs kernel text on arrays, or on inputs made from a seed."""
 
 import numpy as np
 

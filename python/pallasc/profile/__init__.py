@@ -1,4 +1,4 @@
-"""`python -m pallasc profile`: what a kernel takes, by executing the TPU compiler's schedule of it.
+"""`pallasc profile`: what a kernel takes, by executing the TPU compiler's schedule of it.
 
 - chips: the numbers of each chip.
 - dump: compiles with libtpu's dumps on and keeps what is read of them.

@@ -1,4 +1,4 @@
-"""Kernels whose figures are known: what `python -m pallasc profile --self-test` executes.
+"""Kernels whose figures are known: what `pallasc profile --self-test` executes.
 
 Each case says how many matmuls its kernel enters and how many bytes it copies, from its shapes and
 trip counts alone. Blocks are whole tiles of every chip, but for those that test what is not.

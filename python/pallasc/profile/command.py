@@ -1,4 +1,4 @@
-"""The command line of `python -m pallasc profile`."""
+"""The command line of `pallasc profile`."""
 
 import dataclasses
 import itertools
@@ -56,7 +56,7 @@ def main(argv):
     if options.self_test:
         return _self_test(options.target or [])
     if not options.kernel:
-        raise UsageError("no kernel given (see python -m pallasc profile --help)")
+        raise UsageError("no kernel given (see pallasc profile --help)")
     if options.page and (len(targets) > 1 or ".py:" in options.kernel):
         raise UsageError("--page: of a module of pallasc's, for one target")
     arguments = dict(_named(text) for text in options.arg)
