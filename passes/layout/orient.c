@@ -366,10 +366,8 @@ static void add_product(const Orient *o, NodeId n, Work *w) {
 	w->asis += sums_swapped(o, n) ? int_min(other, as_written) : as_written;
 }
 
-/* A loop whose steps do not overlap waits in each for the columns that rows are turned into: a fourth less of the
- * matrix unit is worth that, a ninth is not (causal attention's backward, with and without dq). */
-enum { SPARES_OF = 4 };
-
+/* The graph stands in a loop of which every step's number is known: else its steps do not overlap, and each waits for
+ * the columns that rows are turned into. */
 static bool steps_are_known(const Orient *o, GraphId g) {
 	for (; g != NONE && graph_get(o->m, g)->kind != GRAPH_FOR_LOOP; g = graph_parent(o->m, g))
 		;
@@ -380,11 +378,11 @@ static bool steps_are_known(const Orient *o, GraphId g) {
  * time. */
 static bool stands_for_sums(const Orient *o, NodeId seed) {
 	Work w = {0, 0};
-	for (NodeId n = 0; n < o->nodes && turns_sums(o); n++)
+	if (!turns_sums(o) || !steps_are_known(o, node_get(o->m, seed)->graph))
+		return false;
+	for (NodeId n = 0; n < o->nodes; n++)
 		if (op_kind(o->m, n) == KIND_MATMUL && matmul_is_plain(o->m, n) && in_loop(o, node_get(o->m, n)->graph))
 			add_product(o, n, &w);
-	if (!steps_are_known(o, node_get(o->m, seed)->graph))
-		return SPARES_OF * w.asis <= (SPARES_OF - 1) * w.turned;
 	return w.asis < w.turned;
 }
 
