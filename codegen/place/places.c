@@ -186,7 +186,7 @@ static void packed_scratch(Planner *p, Places *s, const AccessWant *w, Dtype dty
 static void rows_scratch(Planner *p, Places *s, const AccessWant *w, const Access *access) {
 	const Operand *o = &p->plan->operands.at[access->operand];
 	Dtype dtype = o->dtype;
-	int64_t shape[DIM_MAX];
+	int64_t shape[DIM_MAX] = {0};
 	uint32_t rank = 0;
 	for (uint32_t i = 0; i < s->rank; i++)
 		shape[rank++] = s->shape[i];

@@ -98,9 +98,9 @@ static KArg value_cut(Group *g, KArg x, ValueId like) {
 		Part all = {0, k->values.at[like].shape[d]}, part = which < 2 ? g->cut[which] : all;
 		any = any || which < 2;
 		shape[d] = part.size;
-		items[3 * d] = which < 2 ? K_ITEM_RANGE : K_ITEM_ALL;
-		items[3 * d + 1] = which < 2 ? part.start : 0;
-		items[3 * d + 2] = which < 2 ? part.start + part.size : 0;
+		items[(size_t)3 * d] = which < 2 ? K_ITEM_RANGE : K_ITEM_ALL;
+		items[(size_t)3 * d + 1] = which < 2 ? part.start : 0;
+		items[(size_t)3 * d + 2] = which < 2 ? part.start + part.size : 0;
 	}
 	StmtId def = block_def(k, x);
 	if (!any)
