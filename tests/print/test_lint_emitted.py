@@ -63,7 +63,8 @@ def test_the_loop_type_is_the_one_asked_for(case):
     for loop in loops:
         assert asked in ("default", loop["type"]) or loop["why"].startswith(overruled)
     copies = any(loop["dma"] for loop in loops)
-    places = "def position(" in text  # a gather's or scatter's own loop
+    # A gather's or scatter's own loop, one position after the other or several at once.
+    places = "def position(" in text or "def positions(" in text
     brought = any(
         f" {x} = pltpu.make_async_copy(" in text for x in ("positions", "row", "rows", "back")
     )

@@ -17,7 +17,6 @@ from builder import Doc, G, dt, f32, sl, sym
 from pallasc import aot
 from pallasc.module import Module, kernel_text
 from pallasc.profile import run
-from pallasc.profile.estimate import estimate
 
 
 @pytest.fixture(scope="module")
@@ -177,12 +176,3 @@ def test_a_kernel_without_inputs():
     g.store("out", [sym("u0"), sl()], ones)
     result = aot.compile_one(kit.compiled(doc.block(256).add(g.out()), "v7x"), "v7x")
     assert (result.kind, result.message) == ("ok", "")
-
-
-def test_what_the_sparsecore_does_is_told():
-    """XLA gathers rows there, and no schedule of it is dumped: the rest alone is no time of it."""
-    dump = {"target": "v7x", "kernels": {}, "dots": None, "while_loops": 0, "async_copies": 0}
-    dump["hlo"] = '%start = custom-call-start(), async_execution_thread="sparsecore"'
-    assert "what XLA has the SparseCore do is not counted" in estimate(dump)["errors"]
-    dump["hlo"] = "%add = add(%x, %y)"
-    assert not [text for text in estimate(dump)["errors"] if "SparseCore" in text]
