@@ -159,6 +159,8 @@ static const char *not_packed(const Planner *p, const Places *s, Dtype dtype, in
 	const Target *t = p->m->target;
 	if ((Switch)p->m->config.packed_rows.value == SWITCH_OFF)
 		return "pallas_packed_rows is off";
+	if (!t->bf16_vpu) /* what is picked takes VMEM there that nobody predicts */
+		return "the chip has no vectors of 16 bits";
 	if (s->rank > 1 || s->count > 1 || s->dim[0] != 0)
 		return "its positions are not the rows of its value";
 	if (dtype_bits(dtype) != 16 && dtype_bits(dtype) != 8)
