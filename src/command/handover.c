@@ -17,7 +17,7 @@ static const char BEGIN[] =
 	"import importlib.util, runpy, sys\n"
 	"if importlib.util.find_spec('pallasc') is None:\n"
 	"    print(f'pallasc: error: {sys.executable} has no pallasc, whose Python side runs `pallasc {sys.argv[1]}`: "
-        "'\n"
+	"'\n"
 	"          'pip install pallasc there, or name another Python in PALLASC_PYTHON', file=sys.stderr)\n"
 	"    sys.exit(3)\n"
 	"runpy.run_module('pallasc', run_name='__main__', alter_sys=True)\n";
