@@ -270,16 +270,11 @@ BufferId kernel_keep_scratch(Kernel *k, Dtype dtype, uint32_t rank, const int64_
 	return kernel_buffer(k, scratch);
 }
 
-StmtId kernel_insert_when(Kernel *k, IntId condition, const char *name) {
+StmtId build_first_when(Kernel *k, IntId condition, const char *name) {
 	StmtId first = region_first(k, k->body);
 	while (kernel_stmt(k, first)->op == K_PROGRAM_ID)
 		first = kernel_stmt(k, first)->next;
-	KArg arg = karg_int(condition);
-	StmtId when = kernel_insert_before(k, first, K_WHEN, 1, &arg, 0, NULL);
-	RegionId inside = kernel_region(k, when);
-	kernel_stmt(k, when)->body = inside;
-	kernel_stmt(k, when)->name = name;
-	return when;
+	return kernel_insert_when(k, first, condition, name);
 }
 
 /* Stores a value and has all else read it from there. Returns bytes. */
@@ -296,7 +291,7 @@ static int64_t keep(Kernel *k, const Target *t, ValueId v, RegionId inside, Stmt
 static int64_t move(Invariants *v, const Target *t) {
 	Kernel *k = v->k;
 	uint32_t count = k->values.count;
-	StmtId when = kernel_insert_when(k, int_first(k, v->dim), "invariants");
+	StmtId when = build_first_when(k, int_first(k, v->dim), "invariants");
 	RegionId inside = kernel_stmt(k, when)->body;
 	move_inside(v, inside, kernel_stmt(k, when)->next);
 	ValueId *loaded = no_values(k, count);

@@ -184,7 +184,7 @@ int64_t kernel_widen_tables(Kernel *k, const Target *target) {
 		t.wide[b] = t.rows[b] ? wide_scratch(k, b) : NONE;
 	kernel_walk(k, k->body, load_row, &t);
 	kernel_drop_unread(k);
-	RegionId inside = kernel_stmt(k, kernel_insert_when(k, first, "tables"))->body;
+	RegionId inside = kernel_stmt(k, build_first_when(k, first, "tables"))->body;
 	int64_t bytes = 0;
 	for (BufferId b = 0; b < t.count; b++)
 		bytes += t.rows[b] ? widen(k, target, b, t.wide[b], inside) : 0;

@@ -177,7 +177,7 @@ void build_loop(Builder *b, NodeId call);
 
 /* build_invariants.c, and of build_tables.c: a branch behind the program ids, taken where the condition holds, still
  * empty; scratch in VMEM for what it makes. */
-StmtId kernel_insert_when(Kernel *k, IntId condition, const char *name);
+StmtId build_first_when(Kernel *k, IntId condition, const char *name);
 BufferId kernel_keep_scratch(Kernel *k, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
 
 /* build_debug.c: the value of node n is to be printed; prints it, behind the point of the grid and of the loops. */

@@ -436,6 +436,15 @@ StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_
 	return s;
 }
 
+StmtId kernel_insert_when(Kernel *k, StmtId before, IntId condition, const char *name) {
+	KArg arg = karg_int(condition);
+	StmtId when = kernel_insert_before(k, before, K_WHEN, 1, &arg, 0, NULL);
+	RegionId body = kernel_region(k, when);
+	kernel_stmt(k, when)->body = body;
+	kernel_stmt(k, when)->name = name;
+	return when;
+}
+
 ValueId kernel_result(Kernel *k, StmtId s, KType type, Dtype dtype, uint32_t rank, const int64_t *shape,
                       const char *name) {
 	ValueId v = kernel_value(k, type, dtype, rank, shape, name);

@@ -326,12 +326,7 @@ static IntId row_of(Parts *p, IntId bound, IntId all) {
 }
 
 static RegionId when(Kernel *k, StmtId before, IntId condition, const char *name) {
-	KArg arg = karg_int(condition);
-	StmtId s = kernel_insert_before(k, before, K_WHEN, 1, &arg, 0, NULL);
-	RegionId body = kernel_region(k, s);
-	kernel_stmt(k, s)->body = body;
-	kernel_stmt(k, s)->name = name;
-	return body;
+	return kernel_stmt(k, kernel_insert_when(k, before, condition, name))->body;
 }
 
 /* So many rows, from `first` on or from before. */

@@ -351,12 +351,8 @@ static void choose_masked(Unmasked *u, StmtId mask, ValueId flag) {
 
 static RegionId when(Unmasked *u, IntId whole, int64_t is, const char *name) {
 	Kernel *k = u->k;
-	KArg arg = karg_int(int_binary(k, INT_EQ, whole, int_const(k, is)));
-	StmtId s = kernel_insert_before(k, u->first, K_WHEN, 1, &arg, 0, NULL);
-	RegionId body = kernel_region(k, s);
-	kernel_stmt(k, s)->body = body;
-	kernel_stmt(k, s)->name = name;
-	return body;
+	IntId condition = int_binary(k, INT_EQ, whole, int_const(k, is));
+	return kernel_stmt(k, kernel_insert_when(k, u->first, condition, name))->body;
 }
 
 /* Loads, call and stores once more. */

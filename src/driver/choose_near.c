@@ -19,6 +19,7 @@
 #include "choose.h"
 #include "share.h"
 #include "codegen/core/core.h"
+#include "codegen/costs/costs.h"
 #include "src/config/config.h"
 #include "src/load/load.h"
 #include <math.h>
@@ -76,7 +77,7 @@ static bool is_here(const Climb *n, const Spot *p) {
 }
 
 /* With those of the loops around it. */
-static int64_t loop_steps(const Plan *p, uint32_t l) {
+static int64_t known_steps(const Plan *p, uint32_t l) {
 	int64_t steps = 1;
 	for (; l != NONE; l = p->loops.at[l].parent)
 		for (uint32_t d = 0; d < p->loops.at[l].rank; d++) {
@@ -91,10 +92,7 @@ static int64_t loop_steps(const Plan *p, uint32_t l) {
  * where the steps are not counted, or take a part of the cycles that is not known. */
 static double code_cycles(const Plan *p, uint32_t l, double cycles) {
 	const Loop *loop = &p->loops.at[l];
-	double points = 1;
 	bool ragged = false;
-	for (uint32_t k = 0; k < p->grid.count; k++)
-		points *= (double)p->grid.at[k].steps;
 	for (uint32_t d = 0; d < loop->rank; d++) {
 		if (loop->dim[d].computed)
 			return 0;
@@ -102,7 +100,7 @@ static double code_cycles(const Plan *p, uint32_t l, double cycles) {
 	}
 	if (loop->rank == 0 || p->loops.count != 1)
 		return 0;
-	return cycles / (points * (double)loop_steps(p, l)) * (1 + loop->skewed + ragged);
+	return cycles / (grid_points(p) * (double)known_steps(p, l)) * (1 + loop->skewed + ragged);
 }
 
 static bool is_long_code(const Spot *s) {
@@ -111,7 +109,7 @@ static bool is_long_code(const Spot *s) {
 	for (uint32_t k = 0; k < g->kernels.count; k++)
 		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++)
 			is_long = is_long || (s->way.type == LOOP_UNROLL
-			                              ? loop_steps(g->kernels.at[k], l) > MOST_STRAIGHT
+			                              ? known_steps(g->kernels.at[k], l) > MOST_STRAIGHT
 			                              : code_cycles(g->kernels.at[k], l, s->cycles) > MOST_CODE);
 	return is_long;
 }
