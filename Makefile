@@ -222,6 +222,15 @@ docs: build need-venv $(BUILD)/tools/print_ops
 	$(PYTHON) tools/tour.py
 	$(PYTHON) tools/pictures.py
 
+# build/site/docs/site/index.html: the pages of docs/, with references of the Python package and the C header. A link that leads
+# nowhere ends it.
+.PHONY: site
+site: build need-venv
+	@tools/bootstrap venv-docs
+	PYTHONPATH=python:$$(echo .venv/lib/python3*/site-packages) .venv-docs/bin/sphinx-build -q -W --keep-going -E \
+		-c docs/site . $(BUILD)/site
+	@echo "$(BUILD)/site/docs/site/index.html"
+
 golden: build need-venv
 	$(WITH_PYTHON) tests/print/golden.py --update
 
@@ -442,8 +451,15 @@ wheels: need-package
 sdist: need-package
 	$(PACKAGE_PYTHON) -m build --sdist --no-isolation --outdir dist .
 
-# What is installed, from wheels, sdist and `make install`, works with no compiler and no checkout; aarch64 under qemu.
+# dist/*.deb: the command, the library and its header, as packaging/debian says.
+.PHONY: deb
+deb: need-c
+	@tools/bootstrap deb
+	tools/deb
+
+# What is installed, from wheels, sdist, Debian packages and `make install`, works with no compiler and no checkout; aarch64 under qemu.
 check-package: wheels sdist build need-venv
+	DEB_BUILD_OPTIONS='nocheck noautodbgsym parallel=$(PROCESSES)' $(MAKE) --no-print-directory deb
 	@tools/bootstrap package
 	$(PYTEST) python/tests_package
 
@@ -469,6 +485,7 @@ help:
 	@echo 'make modules       which printed modules differ from tests/modules.txt; AGAINST=DIR from those of a built tree:'
 	@echo '                   renamed or different, SHOW=3 diffs, MATCH=TEXT, DRAWN=N; make modules-record writes the file'
 	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
+	@echo 'make site          the documentation as a site, build/site, with references of Python and C; links are checked'
 	@echo 'make golden        write the expected modules of testdata/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
@@ -499,5 +516,6 @@ help:
 	@echo '                   (slow); PART=stored: against all that was measured before'
 	@echo 'make install       the command, the library, its header and pallasc.pc; PREFIX=/usr/local DESTDIR=; uninstall'
 	@echo 'make wheels sdist  dist/: wheels for x86_64 and aarch64 that need no compiler, and the sources'
-	@echo 'make check-package the tests of what is installed: wheels, sdist, make install, the demo'
+	@echo 'make deb           dist/*.deb: the command, the library, its header'
+	@echo 'make check-package the tests of what is installed: wheels, sdist, Debian packages, make install, the demo'
 	@echo 'make clean         remove what was built; the .venvs stay'
