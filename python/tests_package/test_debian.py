@@ -79,7 +79,11 @@ def test_command(root):
 def test_library(root, arch, tmp_path):
     (tmp_path / "program.c").write_text(PROGRAM)
     folder = root / "usr/lib" / arch
-    there = {**BARE, "PKG_CONFIG_PATH": str(folder / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(root)}
+    there = {
+        **BARE,
+        "PKG_CONFIG_PATH": str(folder / "pkgconfig"),
+        "PKG_CONFIG_SYSROOT_DIR": str(root),
+    }
     flags = run("pkg-config", "--cflags", "--libs", "pallasc", env=there).split()
     run("cc", "-o", tmp_path / "program", tmp_path / "program.c", *flags, f"-L{folder}")
     text = run(tmp_path / "program", env={**BARE, "LD_LIBRARY_PATH": str(folder)})

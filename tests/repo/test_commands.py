@@ -10,7 +10,7 @@ import pytest
 from kit import PALLASC, ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# In a block of code or in backticks, to the end of the line, the comment behind it or the next command.
+# In a block of code or in backticks, up to a comment or the next command.
 COMMAND = re.compile(r"(?:^    |^\$ |`|^(?=pallasc ))(?:\./)?pallasc ([^`#|&\n]+)", re.MULTILINE)
 
 
