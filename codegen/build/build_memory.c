@@ -334,13 +334,6 @@ static uint32_t stored_row_shape(Builder *b, NodeId value, bool keep_unit, int64
 	return rank - 1;
 }
 
-/* What x rounds to dtype `to`, or x: 32-bit tiles are turned in less time than 16-bit ones. */
-static NodeId before_rounding(const Module *m, NodeId x, Dtype to) {
-	bool rounds = op_converts(node_get(m, x)->op) && node_type(m, x)->dtype == to && dtype_is_float(to);
-	NodeId from = rounds ? node_input(m, x, 0) : NONE;
-	return from != NONE && node_type(m, from)->dtype == DTYPE_F32 ? from : x;
-}
-
 /* Tile x with its last two dims swapped, in dtype `to`. One that is a swap already is taken from before it. */
 static KArg swapped_tile(Builder *b, NodeId x, Dtype to) {
 	static const int64_t last_two[] = {-1, -2};

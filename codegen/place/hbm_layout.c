@@ -12,8 +12,11 @@
 #include "codegen/costs/costs.h"
 #include "codegen/lower/lower.h"
 
-/* How often the kernel turns each element of an output. */
-enum { TURNS_MAX = 8 };
+/* Registers that a kernel turns so that XLA copies nothing. matmul_split_k_512 turns as many, 64 in each of 8 parts,
+ * and takes 28,113 cycles on v7x where kernel and copy took 27,788 and 1,917; on v6e 44,174, where they took 43,414 and
+ * 853. Of the 327,680 of chunk_scan_heads_4096, whose time is that of the cross-lane unit, they would be more than the
+ * copy. */
+enum { TURNED_MOST = 512 };
 
 /* Swapped, nothing is padded; as it is, something is. */
 static bool pads_less(const Target *t, int64_t rows, int64_t columns) {
@@ -46,24 +49,28 @@ static bool load_suits(Planner *p, NodeId n, TensorId tensor, int64_t rows, int6
 	return fills(p, t, swapped, rows, columns);
 }
 
-/* A store or an atomic of such tiles, once for a grid point, of all grid points together a few times the array: the
- * kernel turns what it writes, which takes less than XLA's copy behind it. matmul_split_k_512, whose output is turned
- * eight times, takes 28,113 cycles on v7x where kernel and copy took 27,788 and 1,917; 44,174 on v6e, 43,414 and 853.
- */
+/* Registers that all grid points together turn. */
+static double turned_registers(const Planner *p, const Type *t) {
+	const Target *target = p->m->target;
+	double registers = grid_points(p->plan);
+	for (uint32_t i = 0; i + 2 < t->count; i++)
+		registers *= (double)expr_number(p->m, t->dims[i]);
+	return registers * (double)int_cdiv(expr_number(p->m, t->dims[t->count - 2]), target->sublanes) *
+	       (double)int_cdiv(expr_number(p->m, t->dims[t->count - 1]), target->lanes);
+}
+
+/* A store or an atomic of such tiles, once for a grid point. What was computed turned is written so for nothing; else
+ * the kernel turns it, which of few registers takes less than XLA's copy behind it. */
 static bool write_suits(Planner *p, const Operand *o, NodeId n, TensorId tensor, int64_t rows, int64_t columns) {
 	const Node *node = node_get(p->m, n);
-	bool plain =
-		(node->op == OP_STORE || op_is_atomic(node->op)) && graph_get(p->m, node->graph)->kind == GRAPH_ROOT;
-	NodeId tile = plain && tensor == o->tensor ? node_input(p->m, n, 2) : NONE;
+	bool plain = op_writes(node->op) && !op_is_remote(node->op) && tensor == o->tensor &&
+	             graph_get(p->m, node->graph)->kind == GRAPH_ROOT && op_arg(p->m, n, "extra_mask")->kind != ARG_REF;
+	NodeId tile = plain ? node_input(p->m, n, 2) : NONE;
 	const Type *t = tile == NONE ? NULL : node_type(p->m, tile);
-	if (!t || t->count < 2 || op_arg(p->m, n, "extra_mask")->kind == ARG_REF || !fills(p, t, false, rows, columns))
+	if (!t || t->count < 2 || !fills(p, t, false, rows, columns))
 		return false;
-	double turned = grid_points(p->plan), all = 1;
-	for (uint32_t i = 0; i < t->count; i++)
-		turned *= (double)expr_number(p->m, t->dims[i]);
-	for (uint32_t i = 0; i < o->rank; i++)
-		all *= (double)o->shape[i];
-	return turned <= TURNS_MAX * all;
+	return permutation_swaps_rows(p->m, before_rounding(p->m, tile, o->dtype)) ||
+	       turned_registers(p, t) <= TURNED_MOST;
 }
 
 /* The kernel alone gives the array, in a dtype whose tiles are turned as they are. */

@@ -106,7 +106,8 @@ def test_what_each_step_of_a_loop_writes_stays():
     assert operand(document, "y")["array_steps"] == []
 
 
-def test_what_is_turned_often_stays():
-    """In 64 parts each element of out would be turned 64 times."""
+def test_what_takes_long_to_turn_stays():
+    """More registers than XLA's copy takes, at once or in 64 parts of out."""
+    assert operand(tiles.widened("bfloat16", [8192, 64], [128, 64]), "y")["array_steps"] == []
     assert operand(SPLIT_K, "out", split_k=64)["array_steps"] == []
     assert operand(SPLIT_K, "out", split_k=8)["array_steps"] == [SWAPPED]
