@@ -334,6 +334,19 @@ static uint32_t stored_row_shape(Builder *b, NodeId value, bool keep_unit, int64
 	return rank - 1;
 }
 
+/* Tile x with its last two dims swapped, in dtype `to`. One that is a swap already is taken from before it. */
+static KArg swapped_tile(Builder *b, NodeId x, Dtype to) {
+	static const int64_t last_two[] = {-1, -2};
+	NodeId of = before_rounding(b->m, x, to);
+	bool swaps = permutation_swaps_rows(b->m, of);
+	of = swaps ? node_input(b->m, of, 0) : of;
+	KArg tile = movable(b, of, build_value(b, of, FORM_NATURAL));
+	if (!swaps)
+		tile = build_op(b, K_SWAPAXES, karg_dtype(b, tile), 1, &tile, 2, last_two);
+	Dtype from = node_type(b->m, of)->dtype;
+	return build_converted(b, tile, from == DTYPE_BOOL ? DTYPE_I32 : from, to);
+}
+
 /* An operand of the write n, its value or its mask, in the shape of the region and in dtype `to`. */
 static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtype to) {
 	static const int64_t last_two[] = {-1, -2}, before_last = -2;
@@ -342,6 +355,8 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	bool tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	bool row = !access->column && stored_as_row(b, arg);
 	Form form = access->column ? FORM_COLUMN : FORM_NATURAL;
+	if (tensor && !row && !access->column && access->perm_rank)
+		return swapped_tile(b, arg->node, to);
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(b, access, keep_unit, want);
 	KArg x = row ? row_to_store(b, arg->node, keep_unit) : build_arg(b, arg, tensor ? form : FORM_NATURAL);

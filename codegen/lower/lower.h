@@ -86,5 +86,7 @@ static inline uint32_t move_axis(uint32_t rank, Form form, uint32_t dim) {
 
 /* The node's operand i that is the matmul's left (0) or right (1) factor, or what is added to it (2); NONE. */
 NodeId matmul_operand(const Module *m, NodeId n, int which);
+/* What x rounds to dtype `to`, or x: 32-bit tiles are turned in less time than 16-bit ones. */
+NodeId before_rounding(const Module *m, NodeId x, Dtype to);
 
 #endif

@@ -155,3 +155,9 @@ bool move_accepted(Planner *p, NodeId n) {
 		                               "make rows of them with aten.full.default, and cat those");
 	}
 }
+
+NodeId before_rounding(const Module *m, NodeId x, Dtype to) {
+	bool rounds = op_converts(node_get(m, x)->op) && node_type(m, x)->dtype == to && dtype_is_float(to);
+	NodeId from = rounds ? node_input(m, x, 0) : NONE;
+	return from != NONE && node_type(m, from)->dtype == DTYPE_F32 ? from : x;
+}

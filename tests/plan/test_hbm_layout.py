@@ -1,6 +1,12 @@
 """Arrays that XLA lays out with their last two dims swapped: the kernel takes them as they lie."""
 
+import json
+
 import kit
+import pytest
+import simulated
+import tiles
+from builder import G
 
 SPLIT_K = "matmul_split_k_512"
 
@@ -38,3 +44,70 @@ def test_rows_that_pad_less_as_they_are_stay():
 def test_ragged_rows_stay():
     """1000 is no multiple of 128: swapped, the last dim would be padded."""
     assert operand("matmul_split_k_odd", "y")["array_steps"] == []
+
+
+# ---- what is written -----------------------------------------------------------------------------
+
+
+SWAPPED = {"step": "transpose", "permutation": [1, 0], "boundary": True}
+
+
+def test_a_narrow_output_is_given_as_it_lies():
+    """out [512, 64]: turned where it is added up, and for nothing by the wrapper."""
+    out = operand(SPLIT_K, "out")
+    assert (out["array_steps"], out["shape"], out["block"]) == ([SWAPPED], [64, 512], [64, 128])
+    found = kit.emitted("python", SPLIT_K, target="v7x")
+    assert "return jnp.transpose(out, (1, 0))" in found.out
+    assert "out_acc_ref[...] + jnp.swapaxes(acc_2, -1, -2)" in found.out
+    assert "out: given with its last two dims swapped, as XLA lays it out" in found.err
+
+
+def test_a_turned_sum_is_not_turned_back():
+    """Attention of 64 columns, computed turned, is written as it was computed."""
+    found = kit.emitted("python", "attention_d64", target="v7x")
+    assert "jnp.transpose(out, (0, 2, 1))" in found.out
+    assert "swapaxes" not in found.out
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("shape, blocks", [([256, 64], [128, 64]), ([2, 128, 8], [1, 128, 8])])
+def test_values_of_a_narrow_output(dtype, shape, blocks):
+    document = tiles.widened(dtype, shape, blocks)
+    assert operand(document, "y")["array_steps"][-1]["step"] == "transpose"
+    assert simulated.wrong(json.loads(document), target="v7x") == []
+
+
+def test_tiles_narrower_than_the_output_stay():
+    """Half of the columns, or half of a register of rows."""
+    for blocks in ([128, 32], [64, 64]):
+        steps = operand(tiles.widened("float32", [256, 64], blocks), "y")["array_steps"]
+        assert [step["step"] for step in steps if step["step"] == "transpose"] == []
+
+
+def test_an_output_that_the_kernel_reads_stays():
+    k = tiles.Kernel("read_back", [256], {"block_sizes": [128]})
+    k.tensor("x", "input", "float32", [256, 64])
+    k.tensor("y", "output", "float32", [256, 64])
+    k.tensor("z", "output", "float32", [256, 64])
+    k.store("y", k.load("x", "u0", ":"), "u0", ":")
+    k.store("z", k.load("y", "u0", ":"), "u0", ":")
+    document = k.json()
+    assert operand(document, "y")["array_steps"] == []
+    assert operand(document, "z")["array_steps"] == [SWAPPED]
+
+
+def test_what_each_step_of_a_loop_writes_stays():
+    """It would be turned in each step."""
+    widened = json.loads(tiles.widened("float32", [2, 256, 64], [1, 128, 64]))
+    loop, root = G(1, "for_loop", block_ids=[1]), G(0, grid=[0, 2])
+    loop.raw["nodes"] = kit.nodes(widened)
+    root.call("tile.for_loop", 1, [0], [256], [], meta={"tuple": []}, name="loop")
+    document = json.dumps(widened | {"graphs": [loop.raw, root.out().raw]})
+    assert operand(document, "y")["array_steps"] == []
+
+
+def test_what_takes_long_to_turn_stays():
+    """More registers than XLA's copy takes, at once or in 64 parts of out."""
+    assert operand(tiles.widened("bfloat16", [8192, 64], [128, 64]), "y")["array_steps"] == []
+    assert operand(SPLIT_K, "out", split_k=64)["array_steps"] == []
+    assert operand(SPLIT_K, "out", split_k=8)["array_steps"] == [SWAPPED]
