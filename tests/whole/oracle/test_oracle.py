@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pallasc import compare
+from pallasc.reduce import reduce, refs
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -21,7 +22,6 @@ import document  # noqa: E402
 import drawing  # noqa: E402
 import optable  # noqa: E402
 import properties  # noqa: E402
-import reduce  # noqa: E402
 import soak  # noqa: E402
 import spread  # noqa: E402
 import worker  # noqa: E402
@@ -132,7 +132,7 @@ def test_reduce_makes_a_case_small():
             name in {n["name"] for n in graph["nodes"]}
             for graph in case["document"]["graphs"]
             for node in graph["nodes"]
-            for name in reduce.refs([node.get("args")])
+            for name in refs([node.get("args")])
         )
 
     def fails(case):
@@ -140,7 +140,7 @@ def test_reduce_makes_a_case_small():
         return is_document(case) and "aten.exp.default" in targets
 
     case = json.loads((HERE / "data" / "reducible.json").read_text())
-    small = reduce.reduce(case, fails, 20)
+    small = reduce(case, fails, 20)
     (graph,) = small["document"]["graphs"]
     targets = [node.get("target") for node in graph["nodes"]]
     assert len(targets) <= 6
