@@ -14,7 +14,7 @@ TOKEN = re.compile(
     r"|(?P<sign>->|\+\+|--|<<=|>>=|<<|>>|[<>=!+*/%&|^-]=|&&|\|\||.)",
     re.S | re.M | re.X,
 )
-FUNCTION = re.compile(r"^[a-z].*?\b(\w+)\(.*?\)\s*\{$", re.M | re.S)
+FUNCTION = re.compile(r"^[a-z][^;{}]*?\b(\w+)\([^;{}]*?\)\s*\{$", re.M)
 FLIPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 TURNED = {"&&": "||", "||": "&&", "true": "false", "false": "true"}
 COMPUTED = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "<<": ">>", "|": "&"}
@@ -67,9 +67,6 @@ def tokens(text):
 def functions(text):
     """(name, where its body begins, where it ends) of each function."""
     for match in FUNCTION.finditer(text):
-        head = match.group()
-        if "\n}" in head or ";" in head or head.startswith(("typedef", "struct", "enum", "union")):
-            continue
         end = text.find("\n}", match.end())
         if end > 0:
             yield match.group(1), match.end(), end

@@ -3,8 +3,8 @@
 Plants one fault after the other in a copy of the sources (tree.py), in the rooms that decide what a
 kernel computes, and runs tests until one fails: unit tests, kernels executed in NumPy beside the
 reference, then tests of Python. Only tests that enter the fault's function are run, the quick ones
-first, and none that compares with kept text: goldens and hashes see everything. What no test sees is
-a survivor. Each fault is a line of results.jsonl; docs/planted.md has the counts.
+first, and none that compares with kept text: goldens and hashes see everything. What no test sees
+is a survivor. Each fault is a line of results.jsonl; docs/planted.md has the counts.
 """
 
 import argparse
@@ -47,16 +47,16 @@ DRAWN = 150
 SLOW_UNITS = ("test_search",)  # it asks what is the fastest, for minutes
 
 
-def read_results():
+def read_results(path=RESULTS):
     """What is known of faults, a list of dicts."""
-    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
-def write_results(found):
+def write_results(path, found):
     """All of it, by seed and number."""
     found.sort(key=lambda r: (r["seed"], r["number"]))
-    RESULTS.write_text("".join(json.dumps(r) + "\n" for r in found))
+    path.write_text("".join(json.dumps(r) + "\n" for r in found))
 
 
 # ---- the tests, and what each enters -------------------------------------------------------------
@@ -394,6 +394,7 @@ def main():
     parser.add_argument(
         "--baseline", action="store_true", help="only builds, and measures the tests"
     )
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     options = parser.parse_args()
     began = time.monotonic()
     tree.build(os.cpu_count())
@@ -403,7 +404,7 @@ def main():
     if options.baseline:
         tests.measure_python()
         return 0
-    planting, found = Planting(tests), read_results()
+    planting, found = Planting(tests), read_results(options.results)
     known = {(r["seed"], r["number"]) for r in found}
     if options.again:
         left = [r for r in found if r["ended"] == "survived" and "why" not in r]
@@ -425,7 +426,7 @@ def main():
         entry |= planting.attempt(path, fault)
         print(told(entry), flush=True)
         found.append(entry)
-        write_results(found)
+        write_results(options.results, found)
     tree.link()
     mine = [r for r in found if options.again or r["seed"] == options.seed]
     print("\n".join(summary(mine)))

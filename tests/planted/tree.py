@@ -15,8 +15,7 @@ LIBRARY = TREE / "build" / "libpallasc.so.1"
 REACHED = "tests/planted/reached.c"
 # A kernel takes milliseconds; a fault may take all of time and memory.
 WRAPPER = """#!/bin/sh
-ulimit -v 4000000 -t 20
-exec {} "$@"
+exec prlimit --as=4000000000 --cpu=20 {} "$@"
 """
 FLAGS = "-fvisibility=default -finstrument-functions"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
@@ -133,7 +132,7 @@ def same_code(path, text):
 
 
 def mend(path):
-    """The file as it was, and its object as it is built; the library is linked with what comes next."""
+    """The file and its object as they were; the next fault links the library."""
     source, built = TREE / path, TREE / "build" / Path(path).with_suffix(".o")
     source.write_text((ROOT / path).read_text())
     shutil.copy(KEPT / Path(path).with_suffix(".o"), built)
