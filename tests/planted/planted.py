@@ -9,6 +9,7 @@ is a survivor. Each fault is a line of results.jsonl; docs/planted.md has the co
 
 import argparse
 import collections
+import hashlib
 import itertools
 import json
 import os
@@ -40,10 +41,16 @@ PYTHON_TESTS = (
     *("print/test_function.py", "print/test_returns_ops.py", "print/test_hostile_text.py"),
 )
 QUICK = 1.5  # seconds of a unit test that is run before any kernel
-COMPILED, EXECUTED = 60, 6  # kernels for each fault at most
-EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 40, 40
+COMPILED, EXECUTED = 40, 4  # kernels for each fault at most
+EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 25, 40
 SLOWEST = 90  # seconds of a file of Python tests that is used
 DRAWN = 150
+LOOPS = (
+    {},
+    {"pallas_loop_type": "fori_loop", "pallas_fori_dma": "on"},
+    {"pallas_loop_type": "emit_pipeline"},
+    {"pallas_loop_type": "unroll"},
+)
 SLOW_UNITS = ("test_search",)  # it asks what is the fastest, for minutes
 
 
@@ -74,8 +81,8 @@ class Tests:
         self.names, self.log = tree.names(), tree.TREE.parent / "reached.log"
         self.jobs = {executed.name(job): job for job in _jobs()}
         known = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
-        self.units = known.get("units") or self._units()
-        self.kernels = known.get("kernels") or self._kernels()
+        self.units = self._units(known.get("units", {}))
+        self.kernels = self._kernels(known.get("kernels", {}))
         self.pythons = known.get("pythons") or {}
         self._save()
 
@@ -88,10 +95,9 @@ class Tests:
         self.log.unlink(missing_ok=True)
         return found
 
-    def _units(self):
-        found = {}
+    def _units(self, found):
         for path in sorted((tree.TREE / "build" / "unit").glob("test_*")):
-            if path.name in SLOW_UNITS:
+            if path.name in SLOW_UNITS or path.name in found:
                 continue
             began = time.monotonic()
             done = tree.sh(path, env=tree.environment(self.log))
@@ -101,22 +107,28 @@ class Tests:
             found[path.name] = {"seconds": seconds, "enters": self._entered()}
         return found
 
-    def _kernels(self):
-        found = {}
+    def _kernels(self, found):
         os.environ["PLANTED_REACHED"] = str(self.log)
         for name, job in self.jobs.items():
+            key = hashlib.sha256(repr(job[-1]).encode()).hexdigest()[:16]
+            if found.get(name, {}).get("key") == key:
+                continue
             text = self.text(job)
-            found[name] = {"text": text, "enters": self._entered(), "cost": _cost(self, job)}
+            entered = {"text": text, "enters": self._entered(), "cost": _cost(self, job)}
+            found[name] = {"key": key, **entered}
         del os.environ["PLANTED_REACHED"]
         return found
 
-    def measure_python(self):
-        """Runs each file of Python tests that has not been measured."""
+    def measure_python(self, limit):
+        """Runs files of Python tests that have not been measured, until `limit` seconds are over."""
+        started = time.monotonic()
         paths = [p for t in PYTHON_TESTS for p in sorted((tree.TREE / "tests").glob(t))]
         for path in (p for p in paths if p.name.startswith("test_") and p.suffix == ".py"):
             name = str(path.relative_to(tree.TREE))
             if name in self.pythons:
                 continue
+            if time.monotonic() - started > limit:
+                return
             began = time.monotonic()
             status = self.python([name], SLOWEST, self.log)
             seconds = time.monotonic() - began
@@ -191,7 +203,7 @@ class Tests:
 
 
 def _jobs():
-    """What is executed: the rows of the coverage, the matrix, and drawn documents."""
+    """What is executed: the rows of the coverage, the matrix, drawn documents, testdata/configs."""
     import proof
     from coverage import row as coverage
 
@@ -204,6 +216,12 @@ def _jobs():
     for number in range(DRAWN):
         drawn = drawing.Drawing(random.Random(number), document.Writer()).case()
         found.append(("drawn", number, drawn))
+    for path in sorted((ROOT / "testdata" / "configs").glob("*.json")):
+        for loop in LOOPS:
+            document = json.loads(path.read_text())
+            document["config"] = {**(document.get("config") or {}), **loop}
+            case = {"document": document, "values": {}, "seed": 0}
+            found.append(("drawn", f"{path.stem} {' '.join(loop.values())}".strip(), case))
     return found
 
 
@@ -394,6 +412,8 @@ def main():
     parser.add_argument(
         "--baseline", action="store_true", help="only builds, and measures the tests"
     )
+    about = "of Python tests that were never run here, for so many seconds"
+    parser.add_argument("--measure", type=float, default=1e9, metavar="S", help=about)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     options = parser.parse_args()
     began = time.monotonic()
@@ -401,8 +421,8 @@ def main():
     if not tree.KEPT.exists() or options.baseline:
         tree.keep()
     tests = Tests()
+    tests.measure_python(options.measure)
     if options.baseline:
-        tests.measure_python()
         return 0
     planting, found = Planting(tests), read_results(options.results)
     known = {(r["seed"], r["number"]) for r in found}

@@ -119,15 +119,11 @@ def plant(path, text):
 
 def same_code(path, text):
     """Whether the optimizer makes the same code of another text: then it means the same."""
-    made = []
-    for number, body in enumerate(((ROOT / path).read_text(), text)):
-        source = TREE / Path(path).with_suffix(f".{number}.c")
+    made, source = [], TREE.parent / "compared.c"
+    flags = "-std=c11 -ffp-contract=off -O2 -fPIC -I. -Iinclude -w -c -o /dev/stdout -S".split()
+    for body in ((ROOT / path).read_text(), text):
         source.write_text(body)
-        flags = "-std=c11 -ffp-contract=off -O2 -fPIC -I. -Iinclude -w -c -o /dev/stdout -S".split()
-        made.append(
-            [line for line in must("cc", *flags, source).splitlines() if ".file" not in line]
-        )
-        source.unlink()
+        made.append(must("cc", *flags, "-iquote", Path(path).parent, source))
     return made[0] == made[1]
 
 
