@@ -120,7 +120,7 @@ class Tests:
         return found
 
     def measure_python(self, limit):
-        """Runs files of Python tests that have not been measured, until `limit` seconds are over."""
+        """Runs files of Python tests that were never measured, until so many seconds are over."""
         started = time.monotonic()
         paths = [p for t in PYTHON_TESTS for p in sorted((tree.TREE / "tests").glob(t))]
         for path in (p for p in paths if p.name.startswith("test_") and p.suffix == ".py"):
