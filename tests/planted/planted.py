@@ -355,8 +355,8 @@ class Planting:
         """(what sees the fault, {"compiled", "changed"}) among kernels."""
         tests = self.tests
         names = [name for name, each in tests.kernels.items() if function in each["enters"]]
-        random.Random(function).shuffle(names)
-        names = sorted(names[:COMPILED], key=lambda name: tests.kernels[name]["cost"])
+        names = _of_many_graphs(tests, names, random.Random(function))[:COMPILED]
+        names.sort(key=lambda name: tests.kernels[name]["cost"])
         changed, began, compiled = [], time.monotonic(), 0
         counts = {"compiled": 0, "changed": 0}
         for name in names:
@@ -378,6 +378,19 @@ class Planting:
             if lines := tests.wrong(tests.jobs[name]):
                 return f"{name}: {lines[0][:150]}", counts
         return None, counts
+
+
+def _of_many_graphs(tests, names, chooser):
+    """The names in an order that has one of each graph, then a second one of each, and so on."""
+    names = [name for name in names if name in tests.jobs]
+    chooser.shuffle(names)
+    seen, rounds = collections.Counter(), {}
+    for name in names:
+        job = tests.jobs[name]
+        graph = job[1].graph if job[0] == "case" else name
+        rounds[name] = seen[graph]
+        seen[graph] += 1
+    return sorted(names, key=rounds.get)
 
 
 # ---- all of them ---------------------------------------------------------------------------------
