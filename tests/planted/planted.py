@@ -36,12 +36,24 @@ ROOMS = (
 # Tests of Python that assert values, plans or diagnostics.
 PYTHON_TESTS = (
     *("load/test_bad.py", "load/test_symbols.py", "load/test_sizes.py", "load/test_limits.py"),
-    *("config/*", "passes/*", "plan/*", "kernel/*", "core/*", "shard/test_shard.py"),
+    *(
+        "plan/test_loop_orders.py",
+        "kernel/test_rewrite_*",
+        "plan/test_derived.py",
+        "plan/test_stored_slices.py",
+    ),
+    *("passes/test_jagged.py", "passes/test_int64.py", "plan/test_positions.py", "config/*"),
+    *("passes/*", "plan/*", "kernel/*", "core/*", "shard/test_shard.py"),
     *("shard/test_split_positions.py", "shard/test_merged.py", "vmem/*", "derived/*"),
     *("print/test_function.py", "print/test_returns_ops.py", "print/test_hostile_text.py"),
 )
+# The folder of tests that asserts what a room decides.
+STAGES = (
+    *(("src/verify", "load"), ("passes", "passes"), ("codegen/rewrite", "kernel")),
+    *(("codegen/print", "print"), ("codegen", "plan")),
+)
 QUICK = 1.5  # seconds of a unit test that is run before any kernel
-COMPILED, EXECUTED = 40, 4  # kernels for each fault at most
+COMPILED, EXECUTED = 80, 4  # kernels for each fault at most
 EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 25, 40
 SLOWEST = 90  # seconds of a file of Python tests that is used
 DRAWN = 150
@@ -312,14 +324,14 @@ class Planting:
         """{"ended", "by", ...} of a fault that is planted."""
         began = time.monotonic()
         try:
-            found = self._seen(fault.function)
+            found = self._seen(path, fault.function)
         finally:
             tree.mend(path)
         if found["ended"] == "survived" and tree.same_code(path, self.planted(path, fault)):
             found["ended"] = "same code"
         return found | {"seconds": round(time.monotonic() - began, 1)}
 
-    def _seen(self, function):
+    def _seen(self, path, function):
         tests = self.tests
         units = sorted(
             (each["seconds"], name)
@@ -337,19 +349,24 @@ class Planting:
             if said := tests.unit(name):
                 by = f"{name}: {said[-100:]}"
                 return {"ended": "killed", "by": by, "stage": "unit tests", **counts}
-        names, total = [], 0
-        for seconds, name in sorted(
-            (each["seconds"], name)
-            for name, each in tests.pythons.items()
-            if each["ok"] and function in each["enters"]
-        ):
-            total += seconds
-            if total <= PYTHON_SECONDS:
-                names.append(name)
+        names = self._python_files(path, function)
         if names and (said := tests.python(names, 4 * PYTHON_SECONDS)):
             return {"ended": "killed", "by": said[:200], "stage": "Python tests", **counts}
         entered = bool(units or names or counts["compiled"])
         return {"ended": "survived", **counts, **({} if entered else {"entered": False})}
+
+    def _python_files(self, path, function):
+        """Files of Python tests, those of the file's own stage first, as many as there is time."""
+        stage = next(folder for start, folder in STAGES if path.startswith(start))
+        known = self.tests.pythons.items()
+        entered = [(n, t) for n, t in known if t["ok"] and function in t["enters"]]
+        entered.sort(key=lambda pair: (f"/{stage}/" not in pair[0], pair[1]["seconds"]))
+        names, left = [], PYTHON_SECONDS
+        for name, each in entered:
+            if each["seconds"] <= left:
+                left -= each["seconds"]
+                names.append(name)
+        return names
 
     def _kernels(self, function):
         """(what sees the fault, {"compiled", "changed"}) among kernels."""
@@ -425,6 +442,8 @@ def main():
     parser.add_argument(
         "--baseline", action="store_true", help="only builds, and measures the tests"
     )
+    about = "only survivors of this number; repeatable"
+    parser.add_argument("--number", type=int, action="append", default=[], help=about)
     about = "of Python tests that were never run here, for so many seconds"
     parser.add_argument("--measure", type=float, default=1e9, metavar="S", help=about)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
@@ -439,9 +458,10 @@ def main():
         return 0
     planting, found = Planting(tests), read_results(options.results)
     known = {(r["seed"], r["number"]) for r in found}
-    if options.again:
+    if options.again or options.number:
         left = [r for r in found if r["ended"] == "survived" and "why" not in r]
         work = [(r["seed"], r["number"], r) for r in left]
+        work = [w for w in work if not options.number or w[1] in options.number]
     else:
         numbers = itertools.count() if options.count < 0 else range(options.count)
         work = [(options.seed, n, None) for n in numbers if (options.seed, n) not in known]
