@@ -54,7 +54,7 @@ STAGES = (
 )
 QUICK = 1.5  # seconds of a unit test that is run before any kernel
 COMPILED, EXECUTED = 80, 4  # kernels for each fault at most
-EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 25, 40
+EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 25, 60
 SLOWEST = 90  # seconds of a file of Python tests that is used
 DRAWN = 150
 LOOPS = (
@@ -453,7 +453,7 @@ def main():
     if not tree.KEPT.exists() or options.baseline:
         tree.keep()
     tests = Tests()
-    tests.measure_python(options.measure)
+    tests.measure_python(min(options.measure, options.seconds))
     if options.baseline:
         return 0
     planting, found = Planting(tests), read_results(options.results)

@@ -56,7 +56,8 @@ def build(jobs=1):
     copy()
     commands = [f"build/{path.relative_to(TREE).with_suffix('.o')}" for path in commands_sources()]
     settings = [f"EXTRA_CFLAGS={FLAGS}", "CFLAGS=-O1", f"EXTRA_SOURCES={REACHED}"]
-    must("make", f"-j{jobs}", *settings, "build/libpallasc.so", *commands)
+    plain = ("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL")  # `make planted` runs this
+    must(*plain, "make", f"-j{jobs}", *settings, "build/libpallasc.so", *commands)
     if not LIBRARY.exists():
         raise SystemExit(f"no {LIBRARY}")
     link()
