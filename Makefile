@@ -262,6 +262,15 @@ mutations: need-c need-venv
 	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) all
 	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/load/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
 
+# Faults planted in the sources, and whether a test sees them: COUNT of SEED, into RESULTS, a line each. AGAIN=1 only known survivors,
+# SECONDS=240 a part of them. planted-page writes the counts into docs/planted.md.
+.PHONY: planted planted-page
+planted: need-c need-venv
+	$(WITH_PYTHON) tests/planted/planted.py --count $(or $(COUNT),200) --seed $(or $(SEED),0) $(if $(AGAIN),--again) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(RESULTS),--results $(RESULTS))
+planted-page: need-venv
+	$(PYTHON) tests/planted/page.py
+
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/whole/ops/probe.py
 
@@ -492,6 +501,7 @@ help:
 	@echo 'make proof-page    proof and aot, then docs/proof.md'
 	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0 LOG=FILE'
 	@echo 'make mutations     mutated graphs under AddressSanitizer and UBSan; COUNT=20000 SEED=0'
+	@echo 'make planted       faults planted in the sources, and which no test sees; COUNT=200 SEED=0 AGAIN=1'
 	@echo 'make soak-page     their counts and finds into docs/results.md'
 	@echo 'make coverage      docs/coverage.md: every kernel family simulated, compiled, beside Helion (cached);'
 	@echo '                   ROW=TEXT PART=numerics|compiled|cycles|helion only some'

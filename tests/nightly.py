@@ -22,12 +22,13 @@ NIGHT = datetime.date.today().toordinal() * 1000
 
 
 class Step(typing.NamedTuple):
-    """A command; `says` finds what the page tells of its output."""
+    """A command; `says` finds what the page tells of its output, `look` is where a failure is."""
 
     name: str
     about: str
     command: str
     says: str
+    look: str = ""
 
 
 UNITS = """echo "$(grep -c '       OK ' {}/unit.log) unit tests" """.rstrip()
@@ -50,6 +51,7 @@ STEPS = (
         "kernels of all tables and drawn ones, executed before and after each rewrite",
         f"{PYTHON} tests/executed.py --coverage --matrix --drawn 1000 --seed {NIGHT}",
         r"^\d+ kernels executed.*",
+        "drawn documents that are wrong are in build/executed; make them small by pallasc reduce",
     ),
     Step(
         "sanitizers",
@@ -62,6 +64,7 @@ STEPS = (
         "mutated graphs under ASan and UBSan",
         f"make mutations COUNT=20000 SEED={NIGHT}",
         r"^\d+ documents: .*",
+        "documents that broke it are in build/mutations",
     ),
     Step(
         "valgrind",
@@ -74,6 +77,14 @@ STEPS = (
         "random documents by all properties",
         f"make soak SECONDS=3600 SEED={NIGHT}",
         r"^ *\d+ (?:documents|accepted|simulated|AOT|failing|ways of failing)$",
+        "finds are in build/soak, made small: mend each, and keep it in tests/whole/oracle/finds",
+    ),
+    Step(
+        "planted",
+        "small faults planted in the compiler, and whether a test sees each",
+        f"make planted COUNT=100 SEED={NIGHT} RESULTS=build/nightly/planted.jsonl",
+        r"^\d+ (?:faults planted|survivors).*",
+        "survivors are in build/nightly/planted.jsonl: a test for each, or why it is no fault",
     ),
     Step(
         "verdicts",
@@ -156,13 +167,26 @@ def main():
         print(f"no step {', '.join(sorted(unknown))}: {', '.join(step.name for step in STEPS)}")
         return 2
     os.nice(10)
-    failed = 0
+    failed = []
     for step in STEPS:
         if step.name in wanted:
             status, row = run(step)
-            failed += status != 0
+            failed += [(step, row[-1])] if status else []
             write(rows() | {step.name: row})
+    print("\n".join(to_look_at(failed)), flush=True)
     return 1 if failed else 0
+
+
+def to_look_at(failed):
+    """What to do now, as lines: of each step that failed, a pair of it and how it ended."""
+    if not failed:
+        yield "nothing to look at"
+        return
+    yield "look at:"
+    for step, ended in failed:
+        yield f"  {step.name}: {ended}"
+        yield f"    build/nightly/{step.name}.log{f'; {step.look}' if step.look else ''}"
+        yield f"    again: {step.command}"
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ _pallasc() {
 			case ${COMP_WORDS[1]} in
 			tune) words="--arg --compiles --config --help --jobs --output --page --profile --rows --set --size --space --target --timeout --vmem --vmem-margin -h -j -o -s" ;;
 			run) words="--graph --help --interpret --scalar --seed --size --timeout -h" ;;
+			reduce) words="--help --if --output --seconds --timeout -h -o" ;;
 			profile) words="--arg --help --json --memory --no-cache --numbers --page --self-test --simulate --size --statements --target --timeout -h -t" ;;
 			on-tpu) words="--again --calibrate --coverage --help --list --output --row --target -h -o" ;;
 			lint) words="--help -h" ;;
@@ -34,7 +35,7 @@ _pallasc() {
 			;;
 		*)
 			files=yes
-			[ "$COMP_CWORD" -gt 1 ] || words="compile sweep export grad run check aot execute profile tune on-tpu lint"
+			[ "$COMP_CWORD" -gt 1 ] || words="compile sweep export grad run check aot execute profile tune reduce on-tpu lint"
 			;;
 		esac
 		;;

@@ -9,54 +9,55 @@ complete -c pallasc -n __fish_use_subcommand -a aot -d 'compile a kernel module 
 complete -c pallasc -n __fish_use_subcommand -a execute -d 'execute the text of a kernel in NumPy'
 complete -c pallasc -n __fish_use_subcommand -a profile -d 'execute the compiler\'s schedule of a kernel: cycles, slots, bytes, waits'
 complete -c pallasc -n __fish_use_subcommand -a tune -d 'find the fastest configuration of a graph, with no TPU or on one'
+complete -c pallasc -n __fish_use_subcommand -a reduce -d 'make a graph that shows a failure small'
 complete -c pallasc -n __fish_use_subcommand -a on-tpu -d 'run the rows of docs/results.md on a TPU: numbers, times, chip data from them'
 complete -c pallasc -n __fish_use_subcommand -a lint -d 'look for what an emitted module must not hold'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l adapt
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l backward
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l color -x -a 'auto always never'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l config
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l cotangents
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l debug-print
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l diagnostics -x -a 'text json'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l emit -x -a 'python json plan kernel operations dot report html none'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l explain
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l gather
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l gradients
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l help
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l mesh
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l named-scopes
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l nondiff
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l passes -x -a 'batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-after -x -a 'batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-after-all
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-before -x -a 'batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-passes
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-rewrites
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-target
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l print-targets
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l residuals
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l returns
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l rewrites -x -a 'strips held masks peel split skew pairs ahead drive blocks unmasked columns float16 repeats parts tidy walk pipelined grid ring'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l ring
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l sample
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l scatter
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l seed
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l set
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l shard
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l size
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l sizes
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l space
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l sweep
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l table
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l target -x -a 'v4 v5e v5p v6e v7x'
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l top
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l verify-each
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l version
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l vmem
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -l vmem-margin
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -s j
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -s o
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune on-tpu lint' -s v
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l adapt
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l backward
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l color -x -a 'auto always never'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l config
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l cotangents
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l debug-print
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l diagnostics -x -a 'text json'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l emit -x -a 'python json plan kernel operations dot report html none'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l explain
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l gather
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l gradients
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l help
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l mesh
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l named-scopes
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l nondiff
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l passes -x -a 'batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-after -x -a 'batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-after-all
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-before -x -a 'batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-passes
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-rewrites
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-target
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-targets
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l residuals
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l returns
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l rewrites -x -a 'strips held masks peel split skew pairs ahead drive blocks unmasked columns float16 repeats parts tidy walk pipelined grid ring'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l ring
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l sample
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l scatter
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l seed
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l set
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l shard
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l size
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l sizes
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l space
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l sweep
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l table
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l target -x -a 'v4 v5e v5p v6e v7x'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l top
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l verify-each
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l version
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l vmem
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l vmem-margin
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -s j
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -s o
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -s v
 complete -c pallasc -n '__fish_seen_subcommand_from export' -l args
 complete -c pallasc -n '__fish_seen_subcommand_from export' -l config
 complete -c pallasc -n '__fish_seen_subcommand_from export' -l help
@@ -165,6 +166,13 @@ complete -c pallasc -n '__fish_seen_subcommand_from tune' -s h
 complete -c pallasc -n '__fish_seen_subcommand_from tune' -s j
 complete -c pallasc -n '__fish_seen_subcommand_from tune' -s o
 complete -c pallasc -n '__fish_seen_subcommand_from tune' -s s
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -l help
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -l if
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -l output
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -l seconds
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -l timeout
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -s h
+complete -c pallasc -n '__fish_seen_subcommand_from reduce' -s o
 complete -c pallasc -n '__fish_seen_subcommand_from on-tpu' -l again
 complete -c pallasc -n '__fish_seen_subcommand_from on-tpu' -l calibrate
 complete -c pallasc -n '__fish_seen_subcommand_from on-tpu' -l coverage

@@ -16,6 +16,7 @@ COMMANDS = {
     "execute": "execute the text of a kernel in NumPy",
     "profile": "execute the compiler's schedule of a kernel: cycles, slots, bytes, waits",
     "tune": "find the fastest configuration of a graph, with no TPU or on one",
+    "reduce": "make a graph that shows a failure small",
     "on-tpu": "run the rows of docs/results.md on a TPU: numbers, times, chip data from them",
     "lint": "look for what an emitted module must not hold",
 }

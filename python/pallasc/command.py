@@ -4,6 +4,8 @@ import argparse
 import functools
 import json
 import os
+import shutil
+import sysconfig
 from pathlib import Path
 
 from .errors import FileError, UsageError
@@ -73,6 +75,25 @@ def read_json(path, what):
     if not isinstance(value, dict):
         raise UsageError(f"{path}: a {what} is a JSON object")
     return value
+
+
+def find_command():
+    """The command `pallasc`: $PALLASC_COMMAND, of the source tree, or where pip puts it.
+
+    Raises FileError.
+    """
+    tree = Path(__file__).resolve().parent.parent.parent / "pallasc"
+    places = [
+        os.environ.get("PALLASC_COMMAND"),
+        tree,
+        Path(sysconfig.get_path("scripts"), "pallasc"),
+    ]
+    for place in filter(None, places):
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            return str(place)
+    if found := shutil.which("pallasc"):
+        return found
+    raise FileError("no command pallasc: run `make`, or set PALLASC_COMMAND")
 
 
 def write_file(path, text):

@@ -13,10 +13,8 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import typing
 from pathlib import Path
@@ -30,13 +28,14 @@ from .command import (
     add_vmem_options,
     at_least_one,
     bytes_text,
+    find_command,
     parse_set,
     positive,
     read_json,
     table,
     write_file,
 )
-from .errors import CompileError, FileError, PallascError
+from .errors import CompileError, PallascError
 from .module import Module
 
 GIB = 1 << 30
@@ -100,25 +99,6 @@ class Asked(typing.NamedTuple):
 
 
 # ---- the sweep -----------------------------------------------------------------------------------
-
-
-def find_command():
-    """The command `pallasc`: $PALLASC_COMMAND, of the source tree, or where pip puts it.
-
-    Raises FileError.
-    """
-    tree = Path(__file__).resolve().parent.parent.parent / "pallasc"
-    places = [
-        os.environ.get("PALLASC_COMMAND"),
-        tree,
-        Path(sysconfig.get_path("scripts"), "pallasc"),
-    ]
-    for place in filter(None, places):
-        if os.path.isfile(place) and os.access(place, os.X_OK):
-            return str(place)
-    if found := shutil.which("pallasc"):
-        return found
-    raise FileError("no command pallasc: run `make`, or set PALLASC_COMMAND")
 
 
 def sweep(asked, threads=None):

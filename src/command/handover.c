@@ -10,7 +10,7 @@
 
 /* As in python/pallasc/__main__.py. */
 static const char *const COMMANDS[] = {"aot",    "check",   "execute", "export", "grad", "lint",
-                                       "on-tpu", "profile", "run",     "tune",   NULL};
+                                       "on-tpu", "profile", "reduce",  "run",    "tune", NULL};
 
 /* A Python without the package would say only that there is no such module. */
 static const char BEGIN[] =

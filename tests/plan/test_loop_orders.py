@@ -48,6 +48,12 @@ def test_an_order_that_can_be_told_stays():
     kit.compiled(summed("aten.div.Tensor"), loop_orders=[[0, 1]])
 
 
+def test_what_is_taken_away_is_a_sum_and_what_it_is_taken_from_is_none():
+    assert wrong(summed("aten.sub.Tensor"), {"loop_orders": [[1, 0]]}) == []
+    with pytest.raises(CompileError, match="what it carries is no sum of its steps"):
+        kit.compiled(summed("aten.sub.Tensor", swap=True), loop_orders=[[1, 0]])
+
+
 def test_flattened_is_as_it_is_anyway():
     document = summed()
     plain, flat = (kit.compiled(document, flatten_loops=[f]).source for f in (False, True))

@@ -269,3 +269,11 @@ def test_an_outer_loops_ragged_step_copies_nothing():
     config = {"block_sizes": [64, 384, 128], "pallas_fori_dma": "on"}
     with pytest.raises(CompileError, match="its last block in an outer loop reaches past"):
         plan("fused_linear_cross_entropy", "fori_loop", **config)
+
+
+# ---- loops of two dims ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loop", COPIED)
+def test_each_step_of_a_loop_of_two_dims_copies_its_own_windows(loop):
+    assert wrong(kit.document("loop_of_two_dims"), {**proof.LOOPS[loop], **DMA}) == []

@@ -24,6 +24,7 @@ static const char operands[] = "root 0 over [0, 1, 4]\n"
 			       "zb = tile.full([], 0, bfloat16) : bfloat16[]\n"
 			       "zi = tile.full([], 0, int32) : int32[]\n"
 			       "six = tile.full([6], 0, float32) : float32[6]\n"
+			       "nine = tile.full([9], 0, bfloat16) : bfloat16[9]\n"
 			       "s = tile.scalar('scale') : float32[]\n"
 			       "u = sym_size(a, 0) : sym u0\n"
 			       "x = tile.host_tensor('x') : float32[1000, 5000]\n"
@@ -178,6 +179,9 @@ static void views(void **state) {
 		{"aten.view.default", "a, [u0, 1, u1]", "float32[u0, 1, u1]"},
 		{"aten.reshape.default", "p, [24]", "float32[24]"},
 		{"aten.view.dtype", "p, bfloat16", "bfloat16[4, 12]"},
+		{"aten.view.dtype", "e, float32", "float32[2, 3, 2]"},
+		{"aten.view.dtype", "q8, float32", "float32[6, 1]"},
+		{"aten.view.dtype", "nine, float32", "!9 elements of bfloat16 do not make whole ones"},
 		{"aten.squeeze.dim", "c, 1", "float32[u0]"},
 		{"aten.squeeze.dim", "c, 0", "float32[u0, 1]"},
 		{"aten.squeeze.dim", "o, 0", "float32[u4, u1]"}, /* a block symbol stays, though it is 1 */

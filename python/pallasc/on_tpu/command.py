@@ -6,10 +6,9 @@ import sys
 
 from .. import chips, timing
 from ..binding import target_text
-from ..command import Parser, seconds_text, table
+from ..command import Parser, find_command, seconds_text, table
 from ..errors import FileError, UsageError
 from ..export import file_write
-from ..tune import find_command
 from . import calibrate, measure, report, rows
 
 

@@ -9,6 +9,7 @@ import math
 from choices import MOST_ELEMENTS, MOST_STEPS, ROLES, WHOLES
 from document import Scope, Writer, broadcast, count
 from drawn_branches import Branches
+from drawn_forms import Forms
 from drawn_irregular import Irregular
 from drawn_loads import Loads
 from drawn_ops import Ops
@@ -36,7 +37,18 @@ SWITCHES = (
 )
 
 
-class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular):
+# Targets that a kernel may hold and no document is drawn with: tests/devices has them.
+DEVICES = "programs of several devices: one is simulated here"
+NOT_DRAWN = {
+    "tile.part": DEVICES,
+    "tile.remote_copy": DEVICES,
+    "tile.remote_wait": DEVICES,
+    "tile.remote_barrier": DEVICES,
+    "tile.device_id": DEVICES,
+}
+
+
+class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular, Forms):
     """One document being drawn."""
 
     def case(self):
@@ -89,6 +101,7 @@ class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular):
                 + (self.pattern,) * 2
                 + (self.positions, self.create, self.matmul, self.store, self.update, self.along)
                 + (self.branch, self.irregular) * 2
+                + (self.form,) * 4
             )
             step(scope)
 

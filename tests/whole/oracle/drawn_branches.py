@@ -50,7 +50,8 @@ class Branches(Choices):
             found = scope.node("tile.load", args, "int32", (), keep=False)
             return scope.node("aten.gt.Scalar", [found.ref, 0], "bool", (), keep=False).ref
         place = scope.number(self.pick(("tile.id", "tile.begin", "tile.end")), [symbol])
-        target, with_ = self.pick(("lt", "ge", "eq", "ne")), self.pick((0, 1, 2, 128))
+        target, with_ = self.pick(("lt", "ge", "eq", "ne", "le", "gt")), self.pick((0, 1, 2, 128))
         name = f"n{len(scope.nodes)}"
         meta = {"sym": None, "dtype": "bool"}
-        return {"ref": scope.add(name, target=target, args=[place, with_], meta=meta)}
+        test = {"ref": scope.add(name, target=target, args=[place, with_], meta=meta)}
+        return self.tested(scope, test, test) if self.chance(25) else test

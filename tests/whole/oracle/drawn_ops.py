@@ -169,7 +169,9 @@ class Ops(Choices):
         if isinstance(number, bool) or how == "number":
             return number, number
         if how == "query" and scope.symbols and isinstance(number, int) and number not in (0, 3):
-            query = self.pick(("tile.begin", "tile.end", "tile.id"))
+            query = self.pick(("tile.begin", "tile.end", "tile.id", None))
+            if query is None:
+                return self.computed_int(scope), number
             return scope.number(query, [self.pick(scope.symbols)]), number
         dtype = "int32" if isinstance(number, int) else "float32"
         fields = {} if self.chance(50) and number not in (0, 3) else {"value": number}

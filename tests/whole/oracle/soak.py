@@ -19,8 +19,8 @@ sys.path[:0] = map(str, (HERE, HERE.parents[1], ROOT / "python"))
 
 import drawing  # noqa: E402
 import properties  # noqa: E402
-import reduce  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
+from pallasc.reduce import reduce  # noqa: E402
 from worker import Examiner  # noqa: E402
 
 CHUNK = 25  # documents of one Hypothesis seed
@@ -112,7 +112,7 @@ class Soak:
             again = examine(smaller)
             return again["status"] == "find" and signature(again) == rough
 
-        small = reduce.reduce(case, fails, self.options.shrink)
+        small = reduce(case, fails, self.options.shrink)
         outcome = examine(small)
         if outcome["status"] != "find":  # a process that was lost, or too slow
             self.counts["not again"] += 1
