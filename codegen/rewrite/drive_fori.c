@@ -344,7 +344,7 @@ static void start_first(Fori *f) {
 			continue;
 		Cursor outer = d->at;
 		if (early == 0 && f->unstarted != NONE)
-			drive_when(d, f->unstarted, "first");
+			drive_when(d, f->unstarted, d->item ? "unstarted" : "first");
 		else if (!known)
 			drive_when(d, int_binary(d->k, INT_LT, int_const(d->k, early), drive_total_steps(d)),
 			           "prefetch");

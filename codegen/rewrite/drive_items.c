@@ -121,7 +121,9 @@ static void again_value(Again *a, ValueId v) {
 	StmtId s = drive_put(a->d, def.op, def.arg_count, args);
 	kernel_stmt(k, s)->ints = def.ints;
 	kernel_stmt(k, s)->int_count = def.int_count;
-	becomes(a, v, int_value(k, kernel_result_like(k, s, v, value_name(k, v))));
+	const char *name = value_name(k, v);
+	name = name ? arena_printf(k->arena, "next_%s", name) : NULL;
+	becomes(a, v, int_value(k, kernel_result_like(k, s, v, name)));
 }
 
 /* What a window's place is made of; the number of its piece is the copy's own. */
@@ -142,29 +144,30 @@ static void again_at(Again *a, const ValueId *program, const IntId *point, const
 
 /* ---- which loops ------------------------------------------------------------------------------------------------- */
 
-/* The loop, of the kernel's function, in each of whose steps the statement stands once; NONE. */
-static StmtId loop_around(const Kernel *k, const StmtId *loops, uint32_t count, StmtId s) {
-	RegionId region = kernel_stmt(k, s)->region;
+/* The loop, of the kernel's function, each of whose steps calls the function in which the statement stands, once; the
+ * call. NONE: there is none. */
+static StmtId loop_around(const Kernel *k, const StmtId *loops, uint32_t count, StmtId s, StmtId *call) {
 	for (uint32_t i = 0; i < count; i++) {
 		const KLoop *loop = kernel_stmt(k, loops[i])->loop;
-		StmtId ahead, step;
+		StmtId ahead;
 		if (kernel_stmt(k, loops[i])->region == k->body && loop->type == LOOP_FORI && loop->rank == 1 &&
 		    loop->runs == NONE && loop->before == NONE && loop->behind == NONE && loop->tail == NONE &&
-		    loop_calls(k, loops[i], &ahead, &step) && ahead == NONE &&
-		    k->functions.at[kernel_stmt(k, step)->function].body == region)
+		    loop_calls(k, loops[i], &ahead, call) && ahead == NONE &&
+		    k->functions.at[kernel_stmt(k, *call)->function].body == kernel_stmt(k, s)->region)
 			return loops[i];
 	}
 	return NONE;
 }
 
-/* The function of the steps around takes the number of its step. */
-static bool takes_step(const Kernel *k, StmtId s, ValueId step) {
-	StmtId def = k->regions.at[kernel_stmt(k, s)->region].owner;
-	const KFunction *f = &k->functions.at[kernel_stmt(k, def)->function];
-	for (uint32_t i = 0; i < f->parameters.count; i++)
-		if (f->parameters.at[i].kind == PARAMETER_VALUE && f->parameters.at[i].id == step)
-			return true;
-	return false;
+/* What the function calls the number of the step that the call gives it; NONE. */
+static ValueId step_in(const Kernel *k, StmtId call, ValueId step) {
+	const KFunction *f = &k->functions.at[kernel_stmt(k, call)->function];
+	for (uint32_t i = 0; i < f->parameters.count && i < kernel_stmt(k, call)->arg_count; i++) {
+		const KArg *x = kernel_arg(k, call, i);
+		if (x->kind == KARG_INT && k->ints.at[x->index].kind == INT_VALUE && k->ints.at[x->index].value == step)
+			return f->parameters.at[i].id;
+	}
+	return NONE;
 }
 
 /* All that the next item needs can be computed before it. */
@@ -194,17 +197,20 @@ static void find_items(Driver *d, const StmtId *loops, uint32_t count, Items *it
 		KLoop *loop = kernel_stmt(k, loops[i])->loop;
 		if (!loop->across || kernel_stmt(k, loops[i])->region == k->body)
 			continue;
-		StmtId around = loop_around(k, loops, count, loops[i]);
+		StmtId call, around = loop_around(k, loops, count, loops[i], &call);
 		loop->across = false;
 		if (around == NONE)
 			continue;
 		const KLoopDim *dim = &kernel_stmt(k, around)->loop->dim[0];
+		ValueId step = step_in(k, call, dim->step);
+		if (step == NONE)
+			continue;
 		Item item = {.loop = loop,
 		             .number = items->at.count,
-		             .step = int_value(k, dim->step),
+		             .step = int_value(k, step),
 		             .steps = dim->steps,
 		             .counts = NONE};
-		loop->across = takes_step(k, loops[i], dim->step) && known_before(d, &item);
+		loop->across = known_before(d, &item);
 		if (loop->across)
 			vec_push(k->arena, &items->at, item);
 	}
@@ -222,7 +228,7 @@ static IntId *count_items(Driver *d, const Items *items, const ValueId *program,
 	IntId *counts = arena_array(d->k->arena, items->at.count, sizeof *counts);
 	again_at(&a, program, point, NULL, NONE);
 	for (uint32_t i = 0; i < items->at.count; i++)
-		counts[i] = named(d, again_int(&a, items->at.at[i].steps), "items");
+		counts[i] = named(d, again_int(&a, items->at.at[i].steps), "count");
 	return counts;
 }
 
@@ -274,7 +280,7 @@ static void define_start_next(Driver *d, Items *items, const NextPoint *next) {
 	Kernel *k = d->k;
 	FunctionId f = items->start_next = kernel_function(k, FUNCTION_PLAIN, "start_next");
 	Cursor outer = drive_define(d, f);
-	IntId loop = parameter(k, f, "loop"), step = parameter(k, f, "step"), steps = parameter(k, f, "steps");
+	IntId loop = parameter(k, f, "which"), step = parameter(k, f, "item"), steps = parameter(k, f, "items");
 	IntId *own = arena_array(k->arena, k->grid.count + 1, sizeof *own), *point;
 	for (uint32_t g = 0; g < k->grid.count; g++)
 		own[g] = int_value(k, next->program[g]);
@@ -314,7 +320,7 @@ const Items *drive_items(Kernel *k, const StmtId *loops, uint32_t count) {
 	while (kernel_stmt(k, d.at.before)->op == K_PROGRAM_ID)
 		d.at.before = kernel_stmt(k, d.at.before)->next;
 	NextPoint next = drive_next_point(&d, true);
-	Cursor outer = drive_when(&d, next.first, "start");
+	Cursor outer = drive_when(&d, next.first, "first_point");
 	for (uint32_t i = 0; i < items->at.count; i++) {
 		items->at.at[i].counts = drive_counts(k, 2);
 		drive_store_count(&d, items->at.at[i].counts, 0, number(&d, 0));
