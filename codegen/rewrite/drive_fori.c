@@ -17,12 +17,12 @@ typedef struct Fori {
 	IntId *written;   /* by window: the step of which the call under way writes it; NONE */
 	StmtId group;     /* the first call whose windows nothing waits for yet; NONE */
 	/* of a loop whose first windows the grid point before copies, or the item before (drive_items.c), else NONE: */
-	IntId base, after;  /* steps of all before this one, and before the next one: of points one at least each */
-	IntId unstarted;    /* nobody has started the first copies yet */
-	NextPoint point;    /* of grid points */
-	Elsewhere there;    /* where the next one is */
-	FunctionId *next;   /* by window: makes the copy of the next one's first one */
-	BufferId counted;   /* of `base`, from one to the next */
+	IntId base, after; /* steps of all before this one, and before the next one: of points one at least each */
+	IntId unstarted;   /* nobody has started the first copies yet */
+	NextPoint point;   /* of grid points */
+	Elsewhere there;   /* where the next one is */
+	FunctionId *next;  /* by window: makes the copy of the next one's first one */
+	BufferId counted;  /* of `base`, from one to the next */
 } Fori;
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
@@ -150,8 +150,8 @@ void drive_store_count(Driver *d, BufferId counts, int64_t at, IntId count) {
 
 IntId drive_load_count(Driver *d, BufferId counts, int64_t at, const char *name) {
 	KArg ref = count_element(d->k, counts, at);
-	return int_value(d->k, kernel_result(d->k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL,
-	                                     name));
+	return int_value(d->k,
+	                 kernel_result(d->k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
 }
 
 BufferId drive_counts(Kernel *k, int64_t count) {
@@ -171,8 +171,7 @@ static IntId named_int(Driver *d, IntId i, const char *name) { return int_value(
 /* Of what counts all points, the last dim fastest. */
 NextPoint drive_next_point(Driver *d, bool within) {
 	Kernel *k = d->k;
-	NextPoint n = {.program = drive_program(d),
-	               .point = arena_array(k->arena, k->grid.count + 1, sizeof *n.point)};
+	NextPoint n = {.program = drive_program(d), .point = arena_array(k->arena, k->grid.count + 1, sizeof *n.point)};
 	IntId number = NONE;
 	int64_t points = 1;
 	for (uint32_t g = 0; g < k->grid.count; g++) {
@@ -184,8 +183,8 @@ NextPoint drive_next_point(Driver *d, bool within) {
 	}
 	n.first = int_binary(k, INT_EQ, number, int_const(k, 0));
 	IntId after = int_binary(k, INT_ADD, number, int_const(k, 1));
-	IntId left = named_int(d, within ? int_binary(k, INT_MIN, after, int_const(k, points - 1)) : after,
-	                       "next_point");
+	IntId left =
+		named_int(d, within ? int_binary(k, INT_MIN, after, int_const(k, points - 1)) : after, "next_point");
 	n.another = int_binary(k, INT_LT, within ? after : left, int_const(k, points));
 	for (uint32_t g = k->grid.count; g-- > 0;) {
 		IntId steps = int_const(k, k->grid.at[g].steps);

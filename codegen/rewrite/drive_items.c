@@ -14,8 +14,8 @@
  *
  * So what an item needs is computed a second time, of the next item's numbers, and must be made of loads of tables and
  * arithmetic of scalars alone. An item without steps, and what comes after a point without items, starts its own first
- * windows. In SMEM stands, for each such loop, how many steps it has run, for its buffers go round, and whether its next
- * item's first windows are on their way. */
+ * windows. In SMEM stands, for each such loop, how many steps it has run, for its buffers go round, and whether its
+ * next item's first windows are on their way. */
 #include "drive.h"
 #include "rewrite.h"
 
@@ -73,7 +73,7 @@ static KArg again_arg(Again *a, KArg x) {
 	if (x.kind == KARG_VALUE) {
 		again_value(a, x.value);
 		IntId to = a->look || a->fails ? NONE : meant(a, x.value);
-		return to == NONE                             ? x
+		return to == NONE                         ? x
 		       : k->ints.at[to].kind == INT_VALUE ? karg_value(k->ints.at[to].value)
 		                                          : karg_int(to);
 	}
@@ -126,20 +126,24 @@ static void again_value(Again *a, ValueId v) {
 	becomes(a, v, int_value(k, kernel_result_like(k, s, v, name)));
 }
 
-/* What a window's place is made of; the number of its piece is the copy's own. */
-static void again_window(Again *a, const KWindow *win) {
-	const Kernel *k = a->d->k;
-	for (uint32_t i = 0; i < k->buffers.at[win->of].rank; i++)
-		if (i == win->pieces || k->buffers.at[win->buffer].shape[i] != k->buffers.at[win->of].shape[i])
-			again_read(a, win->start[i]);
+/* What the places of a loop's first windows are made of; the number of a piece is the copy's own. */
+static void again_windows(Again *a, const KLoop *loop) {
+	Kernel *k = a->d->k;
+	becomes(a, loop->dim[0].step, int_const(k, 0));
+	for (uint32_t w = 0; w < loop->windows.count; w++) {
+		const KWindow *win = &loop->windows.at[w];
+		if (win->pieces != NONE)
+			becomes(a, win->piece, int_value(k, win->piece));
+		for (uint32_t i = 0; win->dma && i < k->buffers.at[win->of].rank; i++)
+			if (i == win->pieces || k->buffers.at[win->buffer].shape[i] != k->buffers.at[win->of].shape[i])
+				again_read(a, win->start[i]);
+	}
 }
 
-/* Where the item is: at this point of the grid, at that step of the loop around it. */
-static void again_at(Again *a, const ValueId *program, const IntId *point, const Item *item, IntId step) {
+/* At this point of the grid. */
+static void again_at(Again *a, const ValueId *program, const IntId *point) {
 	for (uint32_t g = 0; g < a->d->k->grid.count; g++)
 		becomes(a, program[g], point[g]);
-	if (item)
-		becomes(a, a->d->k->ints.at[item->step].value, step);
 }
 
 /* ---- which loops ------------------------------------------------------------------------------------------------- */
@@ -170,24 +174,23 @@ static ValueId step_in(const Kernel *k, StmtId call, ValueId step) {
 	return NONE;
 }
 
+static IntId *own_point(Driver *d, const ValueId *program) {
+	IntId *point = arena_array(d->k->arena, d->k->grid.count + 1, sizeof *point);
+	for (uint32_t g = 0; g < d->k->grid.count; g++)
+		point[g] = int_value(d->k, program[g]);
+	return point;
+}
+
 /* All that the next item needs can be computed before it. */
 static bool known_before(Driver *d, const Item *item) {
 	Kernel *k = d->k;
 	Again a = {.d = d, .look = true};
 	ValueId *program = drive_program(d);
-	for (uint32_t g = 0; g < k->grid.count; g++)
-		becomes(&a, program[g], int_value(k, program[g]));
+	again_at(&a, program, own_point(d, program));
 	again_read(&a, item->steps);
 	becomes(&a, k->ints.at[item->step].value, item->step);
 	again_read(&a, item->loop->dim[0].steps);
-	becomes(&a, item->loop->dim[0].step, int_const(k, 0));
-	for (uint32_t w = 0; w < item->loop->windows.count; w++) {
-		const KWindow *win = &item->loop->windows.at[w];
-		if (win->pieces != NONE)
-			becomes(&a, win->piece, int_value(k, win->piece));
-		if (win->dma)
-			again_window(&a, win);
-	}
+	again_windows(&a, item->loop);
 	return !a.fails;
 }
 
@@ -226,7 +229,7 @@ static IntId named(Driver *d, IntId i, const char *name) { return int_value(d->k
 static IntId *count_items(Driver *d, const Items *items, const ValueId *program, const IntId *point) {
 	Again a = {.d = d};
 	IntId *counts = arena_array(d->k->arena, items->at.count, sizeof *counts);
-	again_at(&a, program, point, NULL, NONE);
+	again_at(&a, program, point);
 	for (uint32_t i = 0; i < items->at.count; i++)
 		counts[i] = named(d, again_int(&a, items->at.at[i].steps), "count");
 	return counts;
@@ -250,20 +253,13 @@ static void start_item(Driver *d, const Item *item, const ValueId *program, cons
 	Driver there = {.k = k, .loop = item->loop, .at = d->at};
 	Again a = {.d = &there};
 	drive_set_own_steps(&there);
-	again_at(&a, program, point, item, step);
+	again_at(&a, program, point);
+	becomes(&a, k->ints.at[item->step].value, step);
 	IntId steps = again_int(&a, item->loop->dim[0].steps);
 	drive_when(&there, below(d, number(d, 0), steps), "first_windows");
 	drive_store_count(&there, item->counts, 1, number(d, 1));
 	IntId count = drive_load_count(&there, item->counts, 0, "steps_before");
-	ValueId step_of_windows = item->loop->dim[0].step;
-	becomes(&a, step_of_windows, number(d, 0));
-	for (uint32_t w = 0; w < item->loop->windows.count; w++) {
-		const KWindow *win = &item->loop->windows.at[w];
-		if (win->pieces != NONE)
-			becomes(&a, win->piece, int_value(k, win->piece));
-		if (win->dma)
-			again_window(&a, win);
-	}
+	again_windows(&a, item->loop);
 	uint32_t moved = a.from.count;
 	becomes(&a, NONE, NONE); /* room for one more */
 	drive_first_windows(&there, (Elsewhere){a.from.at, a.to.at, moved, count});
@@ -275,31 +271,41 @@ static IntId parameter(Kernel *k, FunctionId f, const char *name) {
 	return int_value(k, p.id);
 }
 
+/* Which item is next: `loop`'s, at `step`, if that is one of its steps here; else the first of a loop behind it, or of
+ * the next point. */
+typedef struct NextItem {
+	IntId loop, step, *point;
+} NextItem;
+
+static NextItem find_next(Driver *d, const Items *items, const NextPoint *at, IntId loop, IntId step, IntId steps) {
+	Kernel *k = d->k;
+	IntId *own = own_point(d, at->program);
+	IntId more = below(d, step, steps);
+	IntId here = first_with_items(d, items, count_items(d, items, at->program, own), loop);
+	here = named(d, int_choose(k, more, loop, here), "next_here");
+	IntId there = first_with_items(d, items, count_items(d, items, at->program, at->point), NONE);
+	there = int_choose(k, at->another, there, number(d, -1));
+	IntId stays = int_binary(k, INT_LE, number(d, 0), here);
+	NextItem next = {.point = own};
+	next.loop = named(d, int_choose(k, stays, here, there), "next_loop");
+	next.step = named(d, int_choose(k, more, step, number(d, 0)), "next_step");
+	for (uint32_t g = 0; g < k->grid.count; g++)
+		next.point[g] = k->grid.at[g].steps == 1
+		                        ? number(d, 0)
+		                        : named(d, int_choose(k, stays, own[g], at->point[g]), "point");
+	return next;
+}
+
 /* Of the loop that is given, the step of the loop around it, and how many of these there are. */
-static void define_start_next(Driver *d, Items *items, const NextPoint *next) {
+static void define_start_next(Driver *d, Items *items, const NextPoint *at) {
 	Kernel *k = d->k;
 	FunctionId f = items->start_next = kernel_function(k, FUNCTION_PLAIN, "start_next");
 	Cursor outer = drive_define(d, f);
-	IntId loop = parameter(k, f, "which"), step = parameter(k, f, "item"), steps = parameter(k, f, "items");
-	IntId *own = arena_array(k->arena, k->grid.count + 1, sizeof *own), *point;
-	for (uint32_t g = 0; g < k->grid.count; g++)
-		own[g] = int_value(k, next->program[g]);
-	IntId after = int_binary(k, INT_ADD, step, number(d, 1)), more = below(d, after, steps);
-	IntId here = first_with_items(d, items, count_items(d, items, next->program, own), loop);
-	here = named(d, int_choose(k, more, loop, here), "next_here");
-	IntId there = first_with_items(d, items, count_items(d, items, next->program, next->point), NONE);
-	there = int_choose(k, next->another, there, number(d, -1));
-	IntId stays = int_binary(k, INT_LE, number(d, 0), here);
-	IntId next_loop = named(d, int_choose(k, stays, here, there), "next_loop");
-	IntId next_step = named(d, int_choose(k, more, after, number(d, 0)), "next_step");
-	point = arena_array(k->arena, k->grid.count + 1, sizeof *point);
-	for (uint32_t g = 0; g < k->grid.count; g++)
-		point[g] = k->grid.at[g].steps == 1
-		                   ? number(d, 0)
-		                   : named(d, int_choose(k, stays, own[g], next->point[g]), "point");
+	IntId loop = parameter(k, f, "which"), item = parameter(k, f, "item"), count = parameter(k, f, "items");
+	NextItem next = find_next(d, items, at, loop, int_binary(k, INT_ADD, item, number(d, 1)), count);
 	for (uint32_t i = 0; i < items->at.count; i++) {
-		Cursor before = drive_when(d, int_binary(k, INT_EQ, next_loop, number(d, i)), "next_item");
-		start_item(d, &items->at.at[i], next->program, point, next_step);
+		Cursor before = drive_when(d, int_binary(k, INT_EQ, next.loop, number(d, i)), "next_item");
+		start_item(d, &items->at.at[i], at->program, next.point, next.step);
 		d->at = before;
 	}
 	d->at = outer;
