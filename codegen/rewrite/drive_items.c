@@ -174,6 +174,22 @@ static ValueId step_in(const Kernel *k, StmtId call, ValueId step) {
 	return NONE;
 }
 
+/* The function takes that number, as its first argument. */
+static void give_step(Kernel *k, StmtId call, ValueId step, ValueId as) {
+	KFunction *f = &k->functions.at[kernel_stmt(k, call)->function];
+	uint32_t count = kernel_stmt(k, call)->arg_count;
+	KArg *args = arena_array(k->arena, count + 1, sizeof *args);
+	args[0] = karg_int(int_value(k, step));
+	for (uint32_t i = 0; i < count; i++)
+		args[i + 1] = *kernel_arg(k, call, i);
+	kernel_set_args(k, call, count + 1, args);
+	KParameter first = {PARAMETER_VALUE, as};
+	vec_push(k->arena, &f->parameters, first);
+	for (uint32_t i = f->parameters.count - 1; i > 0; i--)
+		f->parameters.at[i] = f->parameters.at[i - 1];
+	f->parameters.at[0] = first;
+}
+
 static IntId *own_point(Driver *d, const ValueId *program) {
 	IntId *point = arena_array(d->k->arena, d->k->grid.count + 1, sizeof *point);
 	for (uint32_t g = 0; g < d->k->grid.count; g++)
@@ -205,15 +221,17 @@ static void find_items(Driver *d, const StmtId *loops, uint32_t count, Items *it
 		if (around == NONE)
 			continue;
 		const KLoopDim *dim = &kernel_stmt(k, around)->loop->dim[0];
-		ValueId step = step_in(k, call, dim->step);
-		if (step == NONE)
-			continue;
+		ValueId step = step_in(k, call, dim->step), given = step;
+		if (given == NONE)
+			step = kernel_value_like(k, dim->step);
 		Item item = {.loop = loop,
 		             .number = items->at.count,
 		             .step = int_value(k, step),
 		             .steps = dim->steps,
 		             .counts = NONE};
 		loop->across = known_before(d, &item);
+		if (loop->across && given == NONE)
+			give_step(k, call, dim->step, step);
 		if (loop->across)
 			vec_push(k->arena, &items->at, item);
 	}

@@ -111,3 +111,28 @@ def test_tiles_and_buffers(buffers, blocks):
     config = {"block_sizes": blocks, "pallas_load_buffer_count": [2, buffers, buffers, 2, 2, 2]}
     assert sum(across(document, **config)) == 2
     assert simulated.wrong(document, config, given=given) == []
+
+
+COPIED = {
+    "pallas_loop_type": "fori_loop",
+    "pallas_fori_dma": "on",
+    "pallas_loop_skew": "off",
+}
+
+
+@pytest.mark.parametrize(
+    "graph", ["nested_sums", "nested_scale", "experts_fused", "fused_linear_cross_entropy"]
+)
+def test_other_loops_only_where_it_is_asked_for(graph):
+    """The steps around may read their number for this alone."""
+    assert not any(across(graph, **COPIED))
+    config = {**COPIED, **ON}
+    assert sum(across(graph, **config)) == 1
+    assert "start_next(0, " in kit.compiled(graph, "v6e", **config).source
+    assert simulated.wrong(kit.document(graph), config) == []
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_tiles_of_two_sizes_read_one_resident_block(graph):
+    operands = [o for o in kit.plan(graph, "v6e")["operands"] if o["tensor"] == "q"]
+    assert [operand["block"][1] for operand in operands] == [160 + 32]
