@@ -103,7 +103,7 @@ def test_items_without_steps(lengths):
 
 
 @pytest.mark.parametrize(
-    ("buffers", "blocks"), [(3, [1, 1, 1, 16, 32]), (3, [2, 4, 2, 8, 16]), (2, [2, 8, 8, 16, 160])]
+    ("buffers", "blocks"), [(3, [1, 1, 1, 16, 32]), (3, [2, 4, 2, 8, 16]), (2, [2, 4, 4, 16, 160])]
 )
 def test_tiles_and_buffers(buffers, blocks):
     document = kit.document("ragged_paged")
