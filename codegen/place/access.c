@@ -519,14 +519,14 @@ bool plan_accesses(Planner *p) {
 	positions_mark(p, &wants);
 	if (!rows_mark(p, &wants))
 		return false;
+	p->plan->placed = wants.at;
+	p->plan->placed_count = wants.count;
 	residency_mark(p, &wants);
 	if (!check_pipelines(p, &wants) || !held_operands(p, &wants) || !parts_operands(p, &wants))
 		return false;
 	bool ok = true;
 	for (uint32_t i = 0; i < wants.count; i++)
 		ok = access_plan(p, &wants.at[i]) && ok;
-	p->plan->placed = wants.at;
-	p->plan->placed_count = wants.count;
 	positions_fold(p);
 	remark_swapped(p->plan);
 	return ok && check_one_output(p);

@@ -116,6 +116,19 @@ static int64_t resident_extent(Planner *p, const Want *w, int64_t multiple) {
 	return end <= w->extent ? w->extent : int_round_up(end, multiple);
 }
 
+/* The same of all loads of the tensor by steps of any fori_loop: one block is there for them, though they take tiles of
+ * different sizes. */
+static int64_t resident_for_all(Planner *p, const AccessWant *w, uint32_t dim, int64_t multiple) {
+	int64_t most = resident_extent(p, &w->dim[dim], multiple);
+	for (uint32_t i = 0; i < p->plan->placed_count && !w->store; i++) {
+		const AccessWant *x = &p->plan->placed[i];
+		if (!x->store && x->tensor == w->tensor && x->loop != NONE && x->dim[dim].kind == WANT_STEP &&
+		    p->plan->loops.at[x->loop].type == LOOP_FORI)
+			most = int_max(most, resident_extent(p, &x->dim[dim], multiple));
+	}
+	return most;
+}
+
 /* One position of the second-last dim: a window of its own, behind a boundary view's unit dim. */
 static bool row_window(const Planner *p, const Want *want, uint32_t d, uint32_t rank) {
 	return want->kind == WANT_AT && d + 2 == rank && (Switch)p->m->config.boundary_views.value != SWITCH_OFF;
@@ -209,7 +222,7 @@ bool operand_block(Planner *p, Operand *o, const AccessWant *w, bool step_is_tai
 		} else if (want->kind == WANT_STEP && want_tile(p, want, &block[d], &index[d])) {
 			continue;
 		} else if (want->kind == WANT_STEP) {
-			block[d] = resident_extent(p, want, multiple);
+			block[d] = resident_for_all(p, w, i, multiple);
 		} else if (want->kind == WANT_AT || want->kind == WANT_RANGE) {
 			Affine at = step_is_tail ? at_last_step(p, w, want->at) : want->at;
 			bool any = !tiled || row_window(p, want, d, o->rank);

@@ -341,7 +341,7 @@ typedef struct Loop {
 	bool unmasked;            /* steps that masks leave whole are computed without: rewrite_unmasked.c */
 	const char *unmasked_why; /* why, or why not; NULL: it has no such mask */
 	const char *pair_why;     /* why, or why not; NULL if it is not skewed */
-	bool across;              /* the last step of a grid point copies the windows of the next one's first step */
+	bool across;              /* the last step copies the first windows of what runs next */
 	const char *across_why;
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */

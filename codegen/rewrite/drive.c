@@ -422,13 +422,21 @@ void drive_read_scratch(Driver *d, ValueId *results) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-static void drive_loop(Kernel *k, StmtId s, uint32_t **uses, ValueId *final) {
+static const Item *item_of(const Items *items, const KLoop *loop) {
+	for (uint32_t i = 0; items && i < items->at.count; i++)
+		if (items->at.at[i].loop == loop)
+			return &items->at.at[i];
+	return NULL;
+}
+
+static void drive_loop(Kernel *k, StmtId s, const Items *items, uint32_t **uses, ValueId *final) {
 	KStmt *stmt = kernel_stmt(k, s);
-	Driver d = {.k = k, .loop = stmt->loop, .stmt = s, .at = {stmt->region, s}, .uses = uses};
+	Driver d = {.k = k, .loop = stmt->loop, .stmt = s, .at = {stmt->region, s}, .uses = uses, .items = items};
 	uint32_t carried = d.loop->carried.count;
 	ValueId *results = arena_array(k->arena, carried + 1, sizeof *results);
 	for (uint32_t i = 0; i < carried; i++)
 		results[i] = NONE;
+	d.item = item_of(items, d.loop);
 	drive_set_own_steps(&d);
 	switch (d.loop->type) {
 	case LOOP_UNROLL: drive_unroll(&d, results); break;
@@ -446,11 +454,12 @@ void rewrite_drive(Kernel *k) {
 	StmtIds loops = kernel_loops(k);
 	if (loops.count == 0)
 		return;
+	const Items *items = drive_items(k, loops.at, loops.count);
 	uint32_t count = k->values.count, *uses = NULL;
 	ValueId *final = arena_array(k->arena, count, sizeof *final);
 	for (ValueId v = 0; v < count; v++)
 		final[v] = NONE;
 	for (uint32_t i = 0; i < loops.count; i++)
-		drive_loop(k, loops.at[i], &uses, final);
+		drive_loop(k, loops.at[i], items, &uses, final);
 	kernel_replace_values(k, final, count);
 }

@@ -14,6 +14,35 @@ typedef struct Cursor {
 
 typedef struct Driver Driver;
 
+/* The grid's point, and the one after it. */
+typedef struct NextPoint {
+	ValueId *program; /* by grid dim: its program id, with room for one more */
+	IntId *point;     /* ... and where the next one is, the same */
+	IntId first;      /* flag: this is the first point */
+	IntId another;    /* flag: there is a next one */
+} NextPoint;
+
+/* Where a loop runs next: there values `from` are `to`. Both have room for one more. */
+typedef struct Elsewhere {
+	ValueId *from;
+	IntId *to;
+	uint32_t moved; /* so many */
+	IntId count;    /* steps before it, which say in which buffer its first windows lie */
+} Elsewhere;
+
+/* A loop in a step of a loop around it, whose first windows the item before copies: drive_items.c. */
+typedef struct Item {
+	KLoop *loop;
+	uint32_t number; /* among the kernel's */
+	IntId step;      /* of the loop around it */
+	IntId steps;     /* of that: so many items are at a point */
+	BufferId counts; /* steps of all items before this one; 1: its first windows are on their way */
+} Item;
+typedef struct Items {
+	VEC(Item) at;
+	FunctionId start_next;
+} Items;
+
 /* What a driver does about the calls of a region: the part of memory that stands for a window at a step, NONE for the
  * region's own; what goes before and behind a call, or NULL. */
 typedef struct Placing {
@@ -36,6 +65,8 @@ struct Driver {
 	IntId named, by;      /* instead of the expression `named`, which has a variable; NONE */
 	uint32_t **uses;      /* by value, once somebody asks */
 	struct Fori *fori;    /* drive_fori.c's own */
+	const Items *items;   /* the kernel's */
+	const Item *item;     /* the loop is one of them; else NULL */
 };
 
 /* drive.c */
@@ -107,6 +138,20 @@ KArg drive_initial(Driver *d, uint32_t i);
 /* Those that are carried in scratch are stored there; what they are after the loop, of those that are read. */
 void drive_fill_scratch(Driver *d);
 void drive_read_scratch(Driver *d, ValueId *results);
+
+/* drive_fori.c. Of a grid of several points; `within`: the next one of the last point is that itself. */
+NextPoint drive_next_point(Driver *d, bool within);
+/* So many ints in SMEM, which are there from point to point, and what stands in one of them. */
+BufferId drive_counts(Kernel *k, int64_t count);
+void drive_store_count(Driver *d, BufferId counts, int64_t at, IntId count);
+IntId drive_load_count(Driver *d, BufferId counts, int64_t at, const char *name);
+/* Starts the copies of the first windows of a loop that runs elsewhere. */
+void drive_first_windows(Driver *d, Elsewhere there);
+
+/* drive_items.c. Of loops that no driver runs yet: NULL if there are no items. */
+const Items *drive_items(Kernel *k, const StmtId *loops, uint32_t count);
+/* In the last step of an item. */
+void items_start_next(Driver *d);
 
 /* drive_unroll.c, drive_fori.c, drive_pipeline.c: what is carried out of the loop, by argument. */
 void drive_unroll(Driver *d, ValueId *results);

@@ -16,13 +16,13 @@ typedef struct Fori {
 	IntId flat;       /* the number of the region's step among all; NONE: behind or before the loop */
 	IntId *written;   /* by window: the step of which the call under way writes it; NONE */
 	StmtId group;     /* the first call whose windows nothing waits for yet; NONE */
-	/* of a loop whose first windows the grid point before copies, else NONE: */
-	IntId base, after;    /* steps of all points before this one, and before the next one: one at least of each */
-	IntId first, another; /* this is the first point; there is a next one */
-	ValueId *program;     /* by grid dim: where this point is */
-	IntId *point;         /* ... and where the next one is */
-	FunctionId *next;     /* by window: makes the copy of the next point's first one */
-	BufferId counted;     /* of `base`, from point to point */
+	/* of a loop whose first windows the grid point before copies, or the item before (drive_items.c), else NONE: */
+	IntId base, after; /* steps of all before this one, and before the next one: of points one at least each */
+	IntId unstarted;   /* nobody has started the first copies yet */
+	NextPoint point;   /* of grid points */
+	Elsewhere there;   /* where the next one is */
+	FunctionId *next;  /* by window: makes the copy of the next one's first one */
+	BufferId counted;  /* of `base`, from one to the next */
 } Fori;
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */
@@ -76,22 +76,22 @@ static ValueId exact_int(Kernel *k, const char *name) {
 	return v;
 }
 
-/* Windows are those of the next point, and of its piece. */
+/* Windows are those of the next one, and of its piece. */
 static void move_to_next(Fori *f, const KWindow *win, ValueId piece) {
 	Driver *d = f->d;
-	uint32_t dims = d->k->grid.count;
-	d->from = f->program;
-	d->to = f->point;
-	d->moved = dims;
+	uint32_t moved = f->there.moved;
+	d->from = f->there.from;
+	d->to = f->there.to;
+	d->moved = moved;
 	if (win->pieces == NONE)
 		return;
-	f->program[dims] = win->piece;
-	f->point[dims] = int_value(d->k, piece);
+	f->there.from[moved] = win->piece;
+	f->there.to[moved] = int_value(d->k, piece);
 	d->moved++;
 }
 
 /* The function that makes the copy of one step's window, or of one piece of it: of the step that it is given, or of the
- * next grid point's first one. */
+ * first one of what runs next. */
 static FunctionId define_copy(Driver *d, uint32_t w, bool next) {
 	Kernel *k = d->k;
 	const KWindow *win = &d->loop->windows.at[w];
@@ -115,7 +115,7 @@ static FunctionId define_copy(Driver *d, uint32_t w, bool next) {
 	d->moved = 0;
 	KDim dims[KDIM_MAX] = {{.kind = KDIM_AT, .start = int_const(k, 0)}};
 	if (win->buffers > 1) {
-		IntId slot = next ? int_binary(k, INT_REM, d->fori->after, int_const(k, win->buffers))
+		IntId slot = next ? int_binary(k, INT_REM, d->fori->there.count, int_const(k, win->buffers))
 		                  : slot_of(d, int_value(k, step), win->buffers);
 		ValueId number = drive_int(d, slot, "slot", NONE);
 		k->values.at[number].exact = true;
@@ -136,72 +136,94 @@ static FunctionId define_copy(Driver *d, uint32_t w, bool next) {
 
 /* ---- from point to point ---------------------------------------------------------------------------------------- */
 
-static RefId count_element(Fori *f) {
-	Kernel *k = f->d->k;
-	KDim dim = {.kind = KDIM_AT, .start = int_const(k, 0), .size = 1};
-	return kernel_ref(k, f->counted, 1, &dim);
+static KArg count_element(Kernel *k, BufferId counts, int64_t at) {
+	KDim dim = {.kind = KDIM_AT, .start = int_const(k, at), .size = 1};
+	return karg_ref(kernel_ref(k, counts, 1, &dim));
 }
 
-static void store_count(Fori *f, IntId count) {
-	Driver *d = f->d;
+void drive_store_count(Driver *d, BufferId counts, int64_t at, IntId count) {
 	KArg arg = karg_int(count);
 	StmtId s = drive_put(d, K_SCALAR, 1, &arg);
 	KArg value = karg_value(kernel_result(d->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, NULL));
-	drive_put(d, K_STORE, 2, (const KArg[]){karg_ref(count_element(f)), value});
+	drive_put(d, K_STORE, 2, (const KArg[]){count_element(d->k, counts, at), value});
 }
+
+IntId drive_load_count(Driver *d, BufferId counts, int64_t at, const char *name) {
+	KArg ref = count_element(d->k, counts, at);
+	return int_value(d->k,
+	                 kernel_result(d->k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
+}
+
+BufferId drive_counts(Kernel *k, int64_t count) {
+	return kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
+	                                  .space = KSPACE_SMEM,
+	                                  .dtype = DTYPE_I32,
+	                                  .rank = 1,
+	                                  .shape = arena_copy(k->arena, &count, 1, sizeof count),
+	                                  .name = "steps_ref",
+	                                  .alias = NONE});
+}
+
+static IntId both(Driver *d, IntId a, IntId b) { return int_binary(d->k, INT_AND, a, b); }
 
 static IntId named_int(Driver *d, IntId i, const char *name) { return int_value(d->k, drive_int(d, i, name, NONE)); }
 
-/* Where the next point is, of what counts all points, the last dim fastest. */
-static void find_next_point(Fori *f) {
-	Driver *d = f->d;
+/* Of what counts all points, the last dim fastest. */
+NextPoint drive_next_point(Driver *d, bool within) {
 	Kernel *k = d->k;
+	NextPoint n = {.program = drive_program(d), .point = arena_array(k->arena, k->grid.count + 1, sizeof *n.point)};
 	IntId number = NONE;
-	f->program = drive_program(d);
-	f->point = arena_array(k->arena, k->grid.count + 1, sizeof *f->point);
 	int64_t points = 1;
 	for (uint32_t g = 0; g < k->grid.count; g++) {
-		IntId own = int_value(k, f->program[g]), steps = int_const(k, k->grid.at[g].steps);
+		IntId own = int_value(k, n.program[g]), steps = int_const(k, k->grid.at[g].steps);
 		points *= k->grid.at[g].steps;
 		if (k->grid.at[g].steps > 1)
 			number = number == NONE ? own
 			                        : int_binary(k, INT_ADD, int_binary(k, INT_MUL, number, steps), own);
 	}
-	f->first = int_binary(k, INT_EQ, number, int_const(k, 0));
-	IntId left = named_int(d, int_binary(k, INT_ADD, number, int_const(k, 1)), "next_point");
-	f->another = int_binary(k, INT_LT, left, int_const(k, points));
+	n.first = int_binary(k, INT_EQ, number, int_const(k, 0));
+	IntId after = int_binary(k, INT_ADD, number, int_const(k, 1));
+	IntId left =
+		named_int(d, within ? int_binary(k, INT_MIN, after, int_const(k, points - 1)) : after, "next_point");
+	n.another = int_binary(k, INT_LT, within ? after : left, int_const(k, points));
 	for (uint32_t g = k->grid.count; g-- > 0;) {
 		IntId steps = int_const(k, k->grid.at[g].steps);
 		points /= k->grid.at[g].steps;
-		f->point[g] = k->grid.at[g].steps == 1 ? int_const(k, 0)
-		              : points == 1            ? left
-		                                       : int_binary(k, INT_REM, left, steps);
+		n.point[g] = k->grid.at[g].steps == 1 ? int_const(k, 0)
+		             : points == 1            ? left
+		                                      : int_binary(k, INT_REM, left, steps);
 		left = k->grid.at[g].steps == 1 || points == 1 ? left : int_binary(k, INT_DIV, left, steps);
 	}
+	return n;
 }
 
 /* Buffers go round from the first point on. */
 static void count_steps(Fori *f) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
-	int64_t *shape = arena_array(k->arena, 1, sizeof *shape);
-	*shape = 1;
-	f->counted = kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
-	                                        .space = KSPACE_SMEM,
-	                                        .dtype = DTYPE_I32,
-	                                        .rank = 1,
-	                                        .shape = shape,
-	                                        .name = "steps_ref",
-	                                        .alias = NONE});
-	Cursor outer = drive_when(d, f->first, "start");
-	store_count(f, int_const(k, 0));
+	f->point = drive_next_point(d, false);
+	f->counted = drive_counts(k, 1);
+	Cursor outer = drive_when(d, f->point.first, "start");
+	drive_store_count(d, f->counted, 0, int_const(k, 0));
 	d->at = outer;
-	KArg ref = karg_ref(count_element(f));
-	ValueId base =
-		kernel_result(k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, "steps_before");
-	f->base = int_value(k, base);
+	f->base = drive_load_count(d, f->counted, 0, "steps_before");
 	IntId steps = int_binary(k, INT_MAX, drive_total_steps(d), int_const(k, 1));
 	f->after = named_int(d, int_binary(k, INT_ADD, f->base, steps), "steps_after");
+	f->unstarted = f->point.first;
+	f->there = (Elsewhere){f->point.program, f->point.point, k->grid.count, f->after};
+}
+
+/* ... or from the first item on. */
+static void count_item(Fori *f) {
+	Driver *d = f->d;
+	Kernel *k = d->k;
+	f->counted = d->item->counts;
+	f->base = drive_load_count(d, f->counted, 0, "steps_before");
+	f->after = named_int(d, int_binary(k, INT_ADD, f->base, drive_total_steps(d)), "steps_after");
+	IntId started = drive_load_count(d, f->counted, 1, "started");
+	drive_store_count(d, f->counted, 1, int_const(k, 0));
+	f->unstarted = both(d, int_binary(k, INT_LT, int_const(k, 0), drive_total_steps(d)),
+	                    int_binary(k, INT_EQ, started, int_const(k, 0)));
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
@@ -256,7 +278,13 @@ static void put_pieces(Fori *f, uint16_t op, uint32_t w, IntId step) {
 	drive_put(d, op, 1, &copy);
 }
 
-/* Starts the copies of the next point's first windows. */
+static void define_next(Fori *f) {
+	f->next = arena_array(f->d->k->arena, windows(f) + 1, sizeof *f->next);
+	for (uint32_t w = 0; w < windows(f); w++)
+		f->next[w] = window(f, w)->dma ? define_copy(f->d, w, true) : NONE;
+}
+
+/* Starts the copies of the first windows of what runs next. */
 static void start_next(Fori *f) {
 	Driver *d = f->d;
 	for (uint32_t w = 0; w < windows(f); w++) {
@@ -314,8 +342,8 @@ static void start_first(Fori *f) {
 		if (known && early >= steps)
 			continue;
 		Cursor outer = d->at;
-		if (early == 0 && f->first != NONE)
-			drive_when(d, f->first, "first");
+		if (early == 0 && f->unstarted != NONE)
+			drive_when(d, f->unstarted, d->item ? "unstarted" : "first");
 		else if (!known)
 			drive_when(d, int_binary(d->k, INT_LT, int_const(d->k, early), drive_total_steps(d)),
 			           "prefetch");
@@ -343,15 +371,19 @@ static void start_early(Fori *f, StmtId call, int early) {
 	d->at = outer;
 }
 
-static IntId both(Driver *d, IntId a, IntId b) { return int_binary(d->k, INT_AND, a, b); }
-
 /* In the last step. */
 static void start_across(Fori *f) {
 	Driver *d = f->d;
 	Cursor outer = d->at;
 	IntId next = int_binary(d->k, INT_ADD, f->flat, int_const(d->k, 1));
-	drive_when(d, both(d, int_binary(d->k, INT_EQ, next, drive_total_steps(d)), f->another), "across");
-	start_next(f);
+	IntId last = int_binary(d->k, INT_EQ, next, drive_total_steps(d));
+	drive_when(d, d->item ? last : both(d, last, f->point.another), "across");
+	if (d->item) {
+		drive_store_count(d, f->counted, 0, f->after);
+		items_start_next(d);
+	} else {
+		start_next(f);
+	}
 	d->at = outer;
 }
 
@@ -413,7 +445,7 @@ static void go_across(Fori *f) {
 	IntId none = int_binary(k, INT_LT, drive_total_steps(d), int_const(k, 1));
 	Cursor outer = d->at;
 	if (!loop_static_steps(k, d->loop, &steps)) {
-		drive_when(d, both(d, none, f->another), "across");
+		drive_when(d, both(d, none, f->point.another), "across");
 		start_next(f);
 		d->at = outer;
 		drive_when(d, none, "unread");
@@ -422,7 +454,7 @@ static void go_across(Fori *f) {
 				put_copy(f, K_WAIT, w, int_const(k, 0));
 		d->at = outer;
 	}
-	store_count(f, f->after);
+	drive_store_count(d, f->counted, 0, f->after);
 }
 
 /* After the loop: the last results are still on their way. */
@@ -636,23 +668,29 @@ static void put_initial(Driver *d, bool none, ValueId *results) {
 	}
 }
 
+void drive_first_windows(Driver *d, Elsewhere there) {
+	Fori f = {.d = d, .group = NONE, .flat = NONE, .base = NONE, .unstarted = NONE, .there = there};
+	d->fori = &f;
+	define_next(&f);
+	start_next(&f);
+}
+
 void drive_fori(Driver *d, ValueId *results) {
 	bool none = drive_no_full_steps(d);
 	uint32_t count = d->loop->windows.count + 1;
-	Fori f = {.d = d, .group = NONE, .flat = NONE, .base = NONE, .first = NONE};
-	bool across = d->loop->across && !none;
+	Fori f = {.d = d, .group = NONE, .flat = NONE, .base = NONE, .unstarted = NONE};
+	bool across = d->loop->across && !d->item && !none;
 	d->fori = &f;
-	if (across) {
-		find_next_point(&f);
+	if (across)
 		count_steps(&f);
-	}
+	else if (d->item)
+		count_item(&f);
 	f.copy = arena_array(d->k->arena, count, sizeof *f.copy);
 	f.written = arena_array(d->k->arena, count, sizeof *f.written);
 	for (uint32_t w = 0; w < windows(&f); w++)
 		f.copy[w] = window(&f, w)->dma && !none ? define_copy(d, w, false) : NONE;
-	f.next = arena_array(d->k->arena, count, sizeof *f.next);
-	for (uint32_t w = 0; across && w < windows(&f); w++)
-		f.next[w] = window(&f, w)->dma ? define_copy(d, w, true) : NONE;
+	if (across)
+		define_next(&f);
 	FunctionId body = none ? NONE : define_body(&f);
 	drive_fill_scratch(d);
 	put_initial(d, none, results);

@@ -75,8 +75,8 @@ static void remark_loops(Plan *plan) {
 			plan_remark(plan, "%s: steps that masks leave whole are %scomputed without them: %s", l->name,
 			            l->unmasked ? "" : "not ", l->unmasked_why);
 		if (l->across)
-			plan_remark(plan, "%s: the next point's first windows are copied in the last step: %s", l->name,
-			            l->across_why);
+			plan_remark(plan, "%s: the next %s's first windows are copied in the last step: %s", l->name,
+			            l->parent == NONE ? "point" : "item", l->across_why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
 			            (long long)l->dim[0].tail, (long long)l->dim[0].step,
