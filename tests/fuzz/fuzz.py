@@ -2,7 +2,7 @@
 
     make fuzz SECONDS=60                 # all targets, a quarter of the time each
     make fuzz TARGET=load RUNS=1000000 SEED=7 LOG=tests/fuzz/campaigns.json
-    make fuzz-corpus                     # what adds coverage, as small as it comes, to tests/fuzz/corpus
+    make fuzz-corpus                     # keeps what adds coverage in tests/fuzz/corpus
 
 What ends a run is written to build/fuzz/found, and the run goes on from the next seed. A target
 begins with its corpus, with what earlier runs found in build/fuzz/work, and with seeds made of
@@ -154,7 +154,9 @@ def run_once(target, seed, seconds, runs):
     counts = [*re.findall(r"number_of_executed_units: (\d+)", said)]
     counts = counts or re.findall(r"^#(\d+)\t", said, re.M)
     if status != 0:
-        why = re.findall(r"^(?:.*(?:ERROR|runtime error|fuzz): .*|SUMMARY.*|.*Test unit.*)$", said, re.M)
+        why = re.findall(
+            r"^(?:.*(?:ERROR|runtime error|fuzz): .*|SUMMARY.*|.*Test unit.*)$", said, re.M
+        )
         print(f"  seed {seed}:", *why[:4], sep="\n    ", flush=True)
     return int(counts[-1]) if counts else 0, status != 0
 
@@ -173,8 +175,16 @@ def campaign(target, seed, seconds, runs):
         if not found:
             break
     took = round(time.monotonic() - began)
-    print(f"{target}: {executions} executions in {took} s from seed {seed}, {finds} finds", flush=True)
-    return {"target": target, "seed": seed, "executions": executions, "seconds": took, "finds": finds}
+    print(
+        f"{target}: {executions} executions in {took} s from seed {seed}, {finds} finds", flush=True
+    )
+    return {
+        "target": target,
+        "seed": seed,
+        "executions": executions,
+        "seconds": took,
+        "finds": finds,
+    }
 
 
 # ---- the corpus ----------------------------------------------------------------------------------
