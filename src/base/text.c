@@ -252,10 +252,21 @@ int utf8_decode(const char *s, const char *end, uint32_t *code) {
 	return overlong || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
 }
 
+/* Controls, line ends, and what Unicode calls Default_Ignorable_Code_Point: it shows nothing, or turns its neighbours.
+ */
+static const uint32_t unprintable[][2] = {{0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},      {0x34f, 0x34f},
+                                          {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},  {0x180b, 0x180f},
+                                          {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},  {0x3164, 0x3164},
+                                          {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},  {0xfff0, 0xfffb},
+                                          {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+
 bool utf8_unprintable(uint32_t c) {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-	       (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+	if (c >= 0x20 && c < 0x7f)
+		return false;
+	for (size_t i = 0; i < sizeof unprintable / sizeof *unprintable; i++)
+		if (c >= unprintable[i][0] && c <= unprintable[i][1])
+			return true;
+	return false;
 }
 
 /* JSON escapes by UTF-16 units. */

@@ -54,8 +54,10 @@ static Slots slots_of(json_t *root) {
 	return s;
 }
 
-/* ---- values that are known ----------------------------------------------------------------------------------------- */
+/* ---- values that are known -----------------------------------------------------------------------------------------
+ */
 
+/* clang-format off */
 static const char *const names[] = {
 	"format", "version", "name", "tensors", "graphs", "sizes", "scalars", "returns", "block_sizes", "tunables",
 	"config", "mesh", "assume_in_bounds", "annotations", "role", "dtype", "shape", "init", "whole", "of", "permute",
@@ -87,6 +89,7 @@ static const char *const pieces[] = {
 	"{\"sym\": null}", "{\"dtype\": \"float32\", \"shape\": [\"u0\", 128]}", "{\"dtype\": \"bool\", \"sym\": null}",
 	"[[1, 0]]", "[0, 1]", "[]", "{}", "null", "true", "false", "0.5", "-0.0", "1e308", "1e-310", "[null]", "[128, 128]",
 	"{\"tuple\": []}", "[[\"aten.exp.default\"]]", "[8, 8, 32, 64]", "{\"copy\": {\"wide\": [8, 8, 32, 64]}}"};
+/* clang-format on */
 
 #define SOME(d, list) (list)[draw((d), sizeof(list) / sizeof *(list))]
 
@@ -114,9 +117,12 @@ static json_t *value_known(Draw *d, const char *under) {
 	}
 }
 
-static const char *name_known(Draw *d) { return draw_one_in(d, 2) ? SOME(d, names) : key_rows[draw(d, KEY_COUNT)].name; }
+static const char *name_known(Draw *d) {
+	return draw_one_in(d, 2) ? SOME(d, names) : key_rows[draw(d, KEY_COUNT)].name;
+}
 
-/* ---- changes ------------------------------------------------------------------------------------------------------- */
+/* ---- changes -------------------------------------------------------------------------------------------------------
+ */
 
 /* One that stands under the same name, here or there; NULL after some tries. */
 static const Slot *slot_alike(Mutation *m, const Slot *slot) {
@@ -211,7 +217,8 @@ static void change(Mutation *m) {
 	}
 }
 
-/* ---- repairs -------------------------------------------------------------------------------------------------------- */
+/* ---- repairs --------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_reported(const Diag *d, const char *pointer) {
 	for (uint32_t i = 0; i < d->list.count; i++) {
@@ -265,7 +272,8 @@ static void repair_some(json_t *root) {
 	arena_free(&a);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------------------------------
+ */
 
 size_t mutate_json(uint8_t *data, size_t size, size_t room, unsigned seed, const uint8_t *other, size_t other_size) {
 	Mutation m = {.d = {seed}};

@@ -52,6 +52,7 @@ static Pieces cut(const void *data, size_t size, size_t (*length_of)(const char 
 	return p;
 }
 
+/* clang-format off */
 static const char *const words[] = {
 #define KOP(e, name, ...) " " name,
 #include "codegen/kernel/kernel_ops.def"
@@ -62,6 +63,7 @@ static const char *const words[] = {
 	"[...]", ",", ":", " =", " +:", " *", " +", " -", " by", " //", " %", " \"x\"", " \"\\n\"", " \"\\u202e\"",
 	" \"import\"", " \"\\\"\"", "\n", " #", " for", " loop", " pipeline", " yield", " return", " program", " kernel",
 	" host", " grid", " if", "\xe2\x80\xa8", " <", " >=", " ==", " @0", " &"};
+/* clang-format on */
 
 static Piece word_known(Draw *d) {
 	const char *word = words[draw(d, sizeof words / sizeof *words)];

@@ -252,7 +252,8 @@ static void kernel_body(Run *r, const uint8_t *data, size_t size) {
 	*second = (Source){"again.kernel", once, strlen(once)};
 	const char *twice = kernel_written(r, second);
 	if (!twice || strcmp(once, twice) != 0)
-		fail("kernel text that is read again is another, or refused", twice ? once : r->diag.list.at[0].message);
+		fail("kernel text that is read again is another, or refused",
+		     twice ? once : r->diag.list.at[0].message);
 	CompileOptions options = {.verify_kernels = true, .named_scopes = size % 2 == 0};
 	for (int emit = EMIT_PYTHON; emit <= EMIT_OPERATIONS; emit += EMIT_OPERATIONS - EMIT_PYTHON) {
 		Text out;
