@@ -206,6 +206,12 @@ modules: build need-venv
 modules-record: build need-venv
 	$(WITH_PYTHON) tests/modules.py --record
 
+# The same of all cases by other builds, on other threads, in another locale: MATCH=TEXT only some.
+.PHONY: same
+same: build need-venv
+	@tools/bootstrap fuzz
+	$(WITH_PYTHON) tests/same.py $(if $(MATCH),--match '$(MATCH)')
+
 .PHONY: graphs golden docs aot probe-ops probe-tiling bench
 # MATCH=TEXT: only the files of testdata/coverage whose name holds it.
 graphs: need-export
@@ -502,6 +508,7 @@ help:
 	@echo 'make graphs        export testdata/graphs and testdata/coverage/graphs again; MATCH=TEXT only some of coverage'
 	@echo 'make modules       which printed modules differ from tests/modules.txt; AGAINST=DIR from those of a built tree:'
 	@echo '                   renamed or different, SHOW=3 diffs, MATCH=TEXT, DRAWN=N; make modules-record writes the file'
+	@echo 'make same          every such module by gcc and clang, -O0 to -O3, on other threads, in another locale'
 	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
 	@echo 'make golden        write the expected modules of testdata/golden again'
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
