@@ -6,7 +6,7 @@
 
 What ends a run is written to build/fuzz/found, and the run goes on from the next seed. A target
 begins with its corpus, with what earlier runs found in build/fuzz/work, and with seeds made of
-testdata.
+testdata, these only where RUNS says how long: the corpus has the most of what they reach.
 """
 
 import argparse
@@ -145,7 +145,7 @@ def run_once(target, seed, seconds, runs):
         *([f"-max_total_time={max(int(seconds), 1)}"] if seconds else []),
         work,
         CORPUS / target,
-        seeds(target),
+        *([seeds(target)] if runs else []),
     ]
     log = BUILD / f"{target}.log"
     with log.open("wb") as out:
