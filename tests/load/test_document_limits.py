@@ -77,6 +77,7 @@ def refusal(doc, **limits):
 AT = {
     "roots": lambda most: document(roots=most, tensors=most + 1),
     "nodes": lambda most: document(nodes=most),
+    "copies": lambda most: document(nodes=most),
     "tensors": lambda most: document(tensors=most),
     "graphs": lambda most: document(loops=most - 1),
     "returns": lambda most: document(returns=most),
@@ -84,7 +85,9 @@ AT = {
     "steps": lambda most: document(steps=most),
     "string": lambda most: document(name="n" * most),
 }
-SMALL = dict(roots=3, nodes=12, tensors=5, graphs=4, returns=3, blocks=4, steps=5, string=5000)
+SMALL = dict(
+    roots=3, nodes=12, copies=12, tensors=5, graphs=4, returns=3, blocks=4, steps=5, string=5000
+)
 
 
 def test_the_page_has_them():
@@ -112,7 +115,7 @@ def test_one_more_is_refused(name):
     assert refusal(AT[name](most + 1), **{name: most + 1}) == []
 
 
-@pytest.mark.parametrize("name", sorted({*AT} - {"nodes", "string"}))
+@pytest.mark.parametrize("name", sorted({*AT} - {"nodes", "copies", "string"}))
 def test_the_defaults(name):
     most = defaults()[name]
     assert refusal(AT[name](most)) == []
@@ -124,6 +127,11 @@ def test_bytes_of_a_file():
     assert refusal(text, file=len(text)) == []
     (error,) = refusal(text, file=len(text) - 1)
     assert (error["code"], error["message"].split()[0]) == ("limit", str(len(text)))
+
+
+def test_roots_times_nodes():
+    assert refusal(document(roots=3, tensors=4), copies=45) == []
+    assert [e["code"] for e in refusal(document(roots=3, tensors=4), copies=44)] == ["limit"]
 
 
 def test_steps_of_a_chain_count_together():
