@@ -132,7 +132,8 @@ static bool within_limits(const Loader *l, const json_t *root, const Path *path)
 		roots += kind && strcmp(kind, "root") == 0;
 	}
 	ok &= limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_ROOTS, roots);
-	ok &= limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_COPIES, (uint64_t)nodes * roots);
+	if (roots > 1)
+		ok &= limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_COPIES, (uint64_t)nodes * roots);
 	return limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_NODES, nodes) && ok;
 }
 
