@@ -96,7 +96,7 @@ WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
 NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
-C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
+C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch] tests/fuzz/*.[ch])
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
 .PHONY: need-c need-venv need-export need-exports need-bench
@@ -159,7 +159,7 @@ verdicts: need-venv
 	@$(PYTHON) tests/verdicts.py $(VERDICTS)
 
 check-unit: build
-	@$(MAKE) --no-print-directory $(JOBS) run-unit
+	@$(MAKE) --no-print-directory $(JOBS) run-unit replay
 
 .PHONY: run-unit unit-tests
 UNIT_LOG = $(BUILD)/unit.log
@@ -205,6 +205,12 @@ modules: build need-venv
 
 modules-record: build need-venv
 	$(WITH_PYTHON) tests/modules.py --record
+
+# The same of all cases by other builds, on other threads, in another locale: MATCH=TEXT only some.
+.PHONY: same
+same: build need-venv
+	@tools/bootstrap fuzz
+	$(WITH_PYTHON) tests/same.py $(if $(MATCH),--match '$(MATCH)')
 
 .PHONY: graphs golden docs aot probe-ops probe-tiling bench
 # MATCH=TEXT: only the files of testdata/coverage whose name holds it.
@@ -270,6 +276,39 @@ planted: need-c need-venv
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(RESULTS),--results $(RESULTS))
 planted-page: need-venv
 	$(PYTHON) tests/planted/page.py
+# What libFuzzer finds (tests/fuzz, docs/fuzzing.md): SECONDS of all targets together, or RUNS=N executions of each;
+# TARGET="load compile" only these, LOG=tests/fuzz/campaigns.json adds to the page's table. fuzz-corpus makes the corpus anew.
+FUZZ_TARGETS = load compile kernel target
+FUZZ_SOURCES = tests/fuzz/targets.c tests/fuzz/libfuzzer.c tests/fuzz/mutate_json.c tests/fuzz/mutate_text.c
+FUZZ_CFLAGS = -O2 -g1 -fsanitize-coverage=inline-8bit-counters,pc-table $(SANITIZE)
+.PHONY: fuzz fuzz-corpus fuzz-build
+fuzz-build: build need-venv
+	@tools/bootstrap fuzz
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=build/fuzz CC=clang CFLAGS='$(FUZZ_CFLAGS)' EXTRA_CFLAGS=-DARENA_EXACT=1 \
+		$(FUZZ_TARGETS:%=build/fuzz/fuzz-%)
+fuzz: fuzz-build
+	$(PYTHON) tests/fuzz/fuzz.py $(if $(RUNS),--runs $(RUNS),--seconds $(or $(SECONDS),60)) --seed $(or $(SEED),1) \
+		$(if $(LOG),--log $(LOG)) $(TARGET)
+fuzz-corpus: fuzz-build
+	$(PYTHON) tests/fuzz/fuzz.py --minimize $(TARGET)
+
+$(BUILD)/fuzz-%: $(FUZZ_SOURCES) tests/fuzz/fuzz.h $(BUILD)/libpallasc.a Makefile
+	$(call say,FUZZ,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -DFUZZ_TARGET='"$*"' -MF $@.d -o $@ $(FUZZ_SOURCES) \
+		$(BUILD)/libpallasc.a $(LDLIBS)
+
+# The corpus once more, in this build.
+REPLAY = $(BUILD)/tests/fuzz/replay
+.PHONY: replay
+replay: $(REPLAY)
+	@for target in $(FUZZ_TARGETS); do \
+		$(REPLAY) $$target tests/fuzz/corpus/$$target/* 2>$(BUILD)/replay.log || { tail -5 $(BUILD)/replay.log; exit 1; }; \
+	done
+
+$(REPLAY): tests/fuzz/replay.c tests/fuzz/targets.c tests/fuzz/fuzz.h $(BUILD)/libpallasc.a Makefile
+	@mkdir -p $(@D)
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ tests/fuzz/replay.c tests/fuzz/targets.c $(BUILD)/libpallasc.a $(LDLIBS)
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/whole/ops/probe.py
@@ -394,10 +433,10 @@ $(BUILD)/tidy/%.ok: %.c .clang-tidy $(wildcard include/*.[hd]* src/*/*.[hd]* pas
 	@touch $@
 
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-ASAN = BUILD=build/asan PROGRAM=build/asan/pallasc CFLAGS='-O1 -g $(SANITIZE)'
+ASAN = BUILD=build/asan PROGRAM=build/asan/pallasc CFLAGS='-O1 -g $(SANITIZE)' EXTRA_CFLAGS=-DARENA_EXACT=1
 .PHONY: asan valgrind
 asan: need-c
-	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) all run-unit
+	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) all run-unit replay
 	tests/corpus build/asan/pallasc
 
 valgrind: build
@@ -493,6 +532,7 @@ help:
 	@echo 'make graphs        export testdata/graphs and testdata/coverage/graphs again; MATCH=TEXT only some of coverage'
 	@echo 'make modules       which printed modules differ from tests/modules.txt; AGAINST=DIR from those of a built tree:'
 	@echo '                   renamed or different, SHOW=3 diffs, MATCH=TEXT, DRAWN=N; make modules-record writes the file'
+	@echo 'make same          every such module by gcc and clang, -O0 to -O3, on other threads, in another locale'
 	@echo 'make docs          write docs/ops.md and docs/diagnostics.md again'
 	@echo 'make site          the documentation as a site, build/site, with references of Python and C; links are checked'
 	@echo 'make golden        write the expected modules of testdata/golden again'
@@ -502,6 +542,8 @@ help:
 	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0 LOG=FILE'
 	@echo 'make mutations     mutated graphs under AddressSanitizer and UBSan; COUNT=20000 SEED=0'
 	@echo 'make planted       faults planted in the sources, and which no test sees; COUNT=200 SEED=0 AGAIN=1'
+	@echo 'make fuzz          what libFuzzer finds: SECONDS=60 or RUNS=1000000, TARGET="load compile kernel target" SEED=1;'
+	@echo '                   make fuzz-corpus keeps what adds coverage in tests/fuzz/corpus'
 	@echo 'make soak-page     their counts and finds into docs/results.md'
 	@echo 'make coverage      docs/coverage.md: every kernel family simulated, compiled, beside Helion (cached);'
 	@echo '                   ROW=TEXT PART=numerics|compiled|cycles|helion only some'

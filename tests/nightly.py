@@ -67,6 +67,18 @@ STEPS = (
         "documents that broke it are in build/mutations",
     ),
     Step(
+        "fuzzing",
+        "files that may hurt, under libFuzzer",
+        f"make fuzz SECONDS=3600 SEED={NIGHT}",
+        r"^\w+: \d+ executions .*",
+    ),
+    Step(
+        "same",
+        "every module by other builds, threads and locales",
+        "make same",
+        r"^[\w .-]+: \d+ of \d+ modules equal",
+    ),
+    Step(
         "valgrind",
         "unit tests under valgrind",
         "make valgrind && " + UNITS.format("build"),

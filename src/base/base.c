@@ -3,7 +3,13 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_MIN = 256 * 1024, CHUNK_MAX = 32 * 1024 * 1024 };
+/* In builds with a sanitizer: each allocation is one of malloc's, of its own size, and is given back when it is
+ * forgotten, so that nothing can be read past its end or later without the sanitizer's knowing. */
+#ifndef ARENA_EXACT
+#define ARENA_EXACT 0
+#endif
+
+enum { CHUNK_MIN = ARENA_EXACT ? 0 : 256 * 1024, CHUNK_MAX = ARENA_EXACT ? 0 : 32 * 1024 * 1024 };
 
 struct ArenaChunk {
 	ArenaChunk *previous;
@@ -47,12 +53,20 @@ ArenaMark arena_mark(const Arena *a) {
 	return (ArenaMark){.chunk = a->chunk, .previous = a->chunk ? a->chunk->previous : NULL, .at = a->at};
 }
 
+static void chunk_forget(Arena *a, ArenaChunk *c) {
+	if (ARENA_EXACT) {
+		free(c);
+		return;
+	}
+	c->previous = a->spare;
+	a->spare = c;
+}
+
 /* The chunks from *first to before `last` become spare ones. */
 static void chunks_spare(Arena *a, ArenaChunk **first, const ArenaChunk *last) {
 	for (ArenaChunk *c; (c = *first) != last;) {
 		*first = c->previous;
-		c->previous = a->spare;
-		a->spare = c;
+		chunk_forget(a, c);
 	}
 }
 
@@ -71,12 +85,7 @@ void arena_release(Arena *a, ArenaMark mark) {
 }
 
 void arena_take(Arena *a, Arena *from) {
-	ArenaChunk **last = &from->chunk;
-	while (*last)
-		last = &(*last)->previous;
-	*last = a->spare;
-	a->spare = from->chunk;
-	from->chunk = NULL;
+	chunks_spare(a, &from->chunk, NULL);
 	arena_free(from);
 }
 
@@ -108,7 +117,7 @@ static ArenaChunk *chunk_spare(Arena *a, size_t room) {
 
 /* Allocations go on in the chunk that has more room left; what is too large to share a fresh one has it for itself. */
 void *arena_grow(Arena *a, size_t size) {
-	const size_t unit = sizeof(max_align_t);
+	const size_t unit = ARENA_EXACT ? 1 : sizeof(max_align_t);
 	if (size > SIZE_MAX - unit)
 		arena_fail(a);
 	size = (size + unit - 1) / unit * unit;

@@ -94,8 +94,36 @@ static bool put_rounded(Text *t, int digits, double value) {
 	return true;
 }
 
-/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %% %.0f of whole numbers
- * and %.3g.
+/* Whatever the locale has between a number's digits becomes a point; one of several bytes shrinks to one. */
+static void point_plain(char *number) {
+	const char *point = localeconv()->decimal_point;
+	char *at = strcmp(point, ".") != 0 ? strstr(number, point) : NULL;
+	if (!at)
+		return;
+	*at = '.';
+	memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+}
+
+/* Of a double: %f, %g or %e with flags, a width and a precision that stand in the format. NULL: it is none. */
+static const char *put_real(Text *t, const char *at, va_list *ap) {
+	enum { FORMAT_MOST = 12, NUMBER_MOST = 400 }; /* the greatest double has 309 digits before its point */
+	char format[FORMAT_MOST + 2], number[NUMBER_MOST];
+	size_t n = strspn(at, "+- 0123456789.");
+	if (n >= FORMAT_MOST || !at[n] || !strchr("feg", at[n]))
+		return NULL;
+	double value = va_arg(*ap, double);
+	if (n == 2 && at[0] == '.' && at[1] == '0' && at[2] == 'f' && put_whole(t, value))
+		return at + 3;
+	if (n == 2 && at[0] == '.' && at[1] > '0' && at[2] == 'g' && put_rounded(t, at[1] - '0', value))
+		return at + 3;
+	(void)snprintf(format, sizeof format, "%%%.*s", (int)n + 1, at);
+	(void)snprintf(number, sizeof number, format, value);
+	point_plain(number);
+	text_put(t, number);
+	return at + n + 1;
+}
+
+/* One conversion of those that nearly all formats are made of: %s %.*s %d %u %lld %zu %c %% and doubles.
  * Returns the text behind it; NULL for any other. */
 static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 	switch (at[0]) {
@@ -115,14 +143,11 @@ static const char *put_conversion(Text *t, const char *at, va_list *ap) {
 		put_decimal(t, false, va_arg(*ap, size_t));
 		return at + 2;
 	case '.':
-		if (at[1] == '*' && at[2] == 's')
-			put_part(t, ap);
-		else if (at[1] == '0' && at[2] == 'f' ? !put_whole(t, va_arg(*ap, double))
-		                                      : at[1] < '1' || at[1] > '9' || at[2] != 'g' ||
-		                                                !put_rounded(t, at[1] - '0', va_arg(*ap, double)))
-			return NULL;
+		if (at[1] != '*' || at[2] != 's')
+			return put_real(t, at, ap);
+		put_part(t, ap);
 		return at + 3;
-	default: return NULL;
+	default: return put_real(t, at, ap);
 	}
 }
 
@@ -226,15 +251,22 @@ void text_put_double(Text *t, double value) {
 		if (digits < 17 && strtod(buffer, NULL) == value) /* 17 are enough for any */
 			break;
 	}
-	const char *point = localeconv()->decimal_point;
-	char *at = strstr(buffer, point);
-	if (at && strcmp(point, ".") != 0) { /* a point of several bytes shrinks to one */
-		*at = '.';
-		memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-	}
+	point_plain(buffer);
 	text_put(t, buffer);
 	if (!strpbrk(buffer, ".e"))
 		text_put(t, ".0");
+}
+
+double text_read_double(const char *s) {
+	enum { NUMBER_MOST = 40, POINT_MOST = 8 };
+	char number[NUMBER_MOST + POINT_MOST + 1];
+	size_t whole = strcspn(s, "."), room = sizeof number;
+	const char *rest = s[whole] ? s + whole + 1 : "";
+	if (!s[whole] || whole >= NUMBER_MOST)
+		return strtod(s, NULL);
+	(void)snprintf(number, room, "%.*s%s%.*s", (int)whole, s, localeconv()->decimal_point,
+	               (int)(NUMBER_MOST - whole), rest);
+	return strtod(number, NULL);
 }
 
 int utf8_decode(const char *s, const char *end, uint32_t *code) {
@@ -252,10 +284,21 @@ int utf8_decode(const char *s, const char *end, uint32_t *code) {
 	return overlong || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
 }
 
+/* Controls, line ends, and what Unicode calls Default_Ignorable_Code_Point: it shows nothing, or turns its neighbours.
+ */
+static const uint32_t unprintable[][2] = {{0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},      {0x34f, 0x34f},
+                                          {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},  {0x180b, 0x180f},
+                                          {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},  {0x3164, 0x3164},
+                                          {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},  {0xfff0, 0xfffb},
+                                          {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+
 bool utf8_unprintable(uint32_t c) {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-	       (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+	if (c >= 0x20 && c < 0x7f)
+		return false;
+	for (size_t i = 0; i < sizeof unprintable / sizeof *unprintable; i++)
+		if (c >= unprintable[i][0] && c <= unprintable[i][1])
+			return true;
+	return false;
 }
 
 /* JSON escapes by UTF-16 units. */

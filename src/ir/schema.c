@@ -6,7 +6,7 @@
 
 static Arg default_number(const char *text) {
 	if (strpbrk(text, ".eE"))
-		return arg_float(strtod(text, NULL));
+		return arg_float(text_read_double(text));
 	return arg_int(strtoll(text, NULL, 10));
 }
 

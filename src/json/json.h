@@ -26,6 +26,18 @@ const char *path_string(const Reader *r, const Path *path);
 Place place_at(const Reader *r, const Path *path);
 Place place_key(const Reader *r, const Path *path);
 
+/* limits.c: what a document may have at most. */
+typedef enum Limit {
+#define LIMIT(e, ...) LIMIT_##e,
+#include "limits.def"
+#undef LIMIT
+	LIMIT_COUNT
+} Limit;
+/* No more than that; else false after a diagnostic. */
+bool limit_keeps(const Reader *r, Place at, Limit limit, uint64_t count);
+/* Is what the environment says of limits understood? Else false after a diagnostic. */
+bool limits_known(const Reader *r);
+
 /* Parses the text; NULL after a diagnostic. The caller owns the reference. */
 json_t *json_read(const Reader *r);
 /* Calls body(context) and releases `root` whether it returns or runs out of memory. */

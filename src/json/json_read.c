@@ -135,6 +135,8 @@ _Noreturn static void out_of_memory(Arena *a) {
 json_t *json_read(const Reader *r) {
 	const Source *s = r->source;
 	json_error_t e;
+	if (!limits_known(r) || !limit_keeps(r, (Place){.source = s}, LIMIT_FILE, s->length))
+		return NULL;
 	if (s->length >= 3 && memcmp(s->text, "\xef\xbb\xbf", 3) == 0) {
 		diag_error(r->d, diag_place_offset(s, 0), "json-syntax", "save it as UTF-8 without one",
 		           "the document starts with a byte order mark");
@@ -292,6 +294,9 @@ static const json_t *take(const Reader *r, const json_t *value, const char *key,
 	return !required && json_is_null(value) ? NULL : value;
 }
 
+/* Shorter ones are within any limit, which costs to ask for. */
+enum { STRING_SHORT = 4096 };
+
 bool take_string(const Reader *r, const json_t *value, const char *key, const Path *path, bool required,
                  const char **out) {
 	Path at = path_key(path, key);
@@ -299,6 +304,9 @@ bool take_string(const Reader *r, const json_t *value, const char *key, const Pa
 		return false;
 	if (!json_is_string(value))
 		return expected(r, &at, "a string", value);
+	if (json_string_length(value) > STRING_SHORT &&
+	    !limit_keeps(r, place_at(r, &at), LIMIT_STRING, json_string_length(value)))
+		return false;
 	*out = json_string_value(value);
 	return true;
 }

@@ -104,6 +104,39 @@ static void load_mesh(Loader *l, const json_t *root, const Path *path) {
 	}
 }
 
+/* Counted before anything is made of it. */
+static bool within_limits(const Loader *l, const json_t *root, const Path *path) {
+	static const struct {
+		Limit limit;
+		const char *keys[4];
+	} rows[] = {{LIMIT_TENSORS, {"tensors", "scalars"}},
+	            {LIMIT_RETURNS, {"returns"}},
+	            {LIMIT_BLOCKS, {"block_sizes", "tunables", "sizes"}},
+	            {LIMIT_GRAPHS, {"graphs"}}};
+	const json_t *graphs = json_object_get(root, "graphs");
+	Path at = path_key(path, "graphs");
+	bool ok = true;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		size_t count = 0;
+		for (const char *const *key = rows[i].keys; *key; key++)
+			count += json_array_size(json_object_get(root, *key)) +
+			         json_object_size(json_object_get(root, *key));
+		Path first = path_key(path, rows[i].keys[0]);
+		ok &= limit_keeps(&l->r, place_at(&l->r, &first), rows[i].limit, count);
+	}
+	size_t nodes = 0, roots = 0;
+	for (size_t i = 0; i < json_array_size(graphs); i++) {
+		const json_t *graph = json_array_get(graphs, i);
+		const char *kind = json_string_value(json_object_get(graph, "kind"));
+		nodes += json_array_size(json_object_get(graph, "nodes"));
+		roots += kind && strcmp(kind, "root") == 0;
+	}
+	ok &= limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_ROOTS, roots);
+	if (roots > 1)
+		ok &= limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_COPIES, (uint64_t)nodes * roots);
+	return limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_NODES, nodes) && ok;
+}
+
 static void load_document(void *context, json_t *root) {
 	static const char *const known[] = {"format",      "version",          "name",     "tensors", "scalars",
 	                                    "returns",     "block_sizes",      "tunables", "config",  "graphs",
@@ -111,7 +144,8 @@ static void load_document(void *context, json_t *root) {
 	Loader *l = context;
 	Path path = {0}, config_at = path_key(&path, "config");
 	uint32_t errors = l->r.d->errors;
-	if (!read_object(&l->r, root, &path, "the document", known) || !load_format(l, root, &path))
+	if (!read_object(&l->r, root, &path, "the document", known) || !load_format(l, root, &path) ||
+	    !within_limits(l, root, &path))
 		return;
 	l->symbols_unclear = l->calls_unclear =
 		l->r.d->errors != errors; /* a misspelt table: what it defines is missing */

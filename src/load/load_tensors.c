@@ -247,7 +247,8 @@ static bool load_step(Loader *l, const json_t *v, const Path *at, HostStep *step
 }
 
 static void load_steps(Loader *l, const json_t *list, const Path *at, HostStep **steps, uint32_t *count) {
-	if (!list || json_is_null(list) || !read_list(&l->r, list, at, "a list of steps"))
+	if (!list || json_is_null(list) || !read_list(&l->r, list, at, "a list of steps") ||
+	    !limit_keeps(&l->r, place_at(&l->r, at), LIMIT_STEPS, json_array_size(list)))
 		return;
 	*steps = arena_array(l->r.arena, json_array_size(list), sizeof **steps);
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -290,6 +291,19 @@ static void check_chains(Loader *l, const Path *here) {
 	}
 }
 
+/* A derived tensor may be derived from another: all their steps are one expression of the wrapper. No chain closes. */
+static void check_steps(Loader *l, const Path *here) {
+	const Module *m = l->m;
+	for (TensorId i = 0; i < m->tensors.count; i++) {
+		uint64_t steps = 0;
+		Path at = path_index(here, i);
+		for (TensorId t = i; t != NONE && m->tensors.at[t].role == ROLE_DERIVED; t = m->tensors.at[t].of)
+			steps += m->tensors.at[t].step_count;
+		if (!limit_keeps(&l->r, place_at(&l->r, &at), LIMIT_STEPS, steps))
+			return;
+	}
+}
+
 void load_tensors(Loader *l, const json_t *root, const Path *path) {
 	const json_t *list = need(&l->r, root, "tensors", path, "the document");
 	Path here = path_key(path, "tensors");
@@ -306,6 +320,7 @@ void load_tensors(Loader *l, const json_t *root, const Path *path) {
 		load_aliases(l, json_array_get(list, i), &at, (TensorId)i);
 	}
 	check_chains(l, &here);
+	check_steps(l, &here);
 }
 
 /* ---- returns ---------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ static bool value_list(Loader *l, const json_t *v, const Path *path, int depth, 
 		ok &= load_value(l, json_array_get(v, i), &at, depth + 1, &item);
 		vec_push(l->r.arena, &l->stack, item);
 	}
-	*out = arg_list(l->m, l->stack.count - base, l->stack.at + base);
+	*out = arg_list(l->m, l->stack.count - base, l->stack.at ? l->stack.at + base : NULL);
 	out->kind = kind;
 	l->stack.count = base;
 	return ok;

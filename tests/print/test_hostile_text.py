@@ -87,6 +87,7 @@ HOSTILE = {
     "right_to_left": "x\u202e)1(so.tropmi\u202c",
     "isolates": "\u2066x\u2067y\u2068z\u2069",
     "soft_hyphen": "im\u00adport",
+    "other_ignorables": "a\u061cb\u180ec\u034fd\u115fe\u3164f\uffa0g\ufe0fh\U000e0100i",
     "tags": "x\U000e0041\U000e007f",
     "emoji": "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467",
     "non_character": "\uffff\U0010ffff",
@@ -327,7 +328,9 @@ def assert_safe_for_terminals(data, newline=True):
             or 0x200B <= code <= 0x200F
             or 0x2028 <= code <= 0x202E
             or 0x2060 <= code <= 0x206F
-            or 0xE0000 <= code <= 0xE007F
+            or 0xFE00 <= code <= 0xFE0F
+            or 0xE0000 <= code <= 0xE0FFF
+            or code in (0x34F, 0x61C, 0x115F, 0x1160, 0x180E, 0x3164, 0xFFA0)
         )
         assert not bad or (newline and character == "\n"), f"{code:#x} reaches the terminal"
 
