@@ -398,6 +398,15 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 	return wrong;
 }
 
+/* What no scratch holds passes no fence; steps that reduce along lanes overlap without. */
+static bool can_fence(const Skew *s) {
+	const Loop *loop = s->loop;
+	bool can = loop->paired && !loop->dim[0].computed && reduces_sublanes(s);
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		can = can && loop->carries.at[i].place == CARRY_SCRATCH;
+	return can;
+}
+
 static void choose_pairs(const Skew *s) {
 	Loop *loop = s->loop;
 	if (loop->type == LOOP_UNROLL)
@@ -406,6 +415,7 @@ static void choose_pairs(const Skew *s) {
 	loop->paired = !loop->pair_why;
 	if (loop->paired)
 		loop->pair_why = "what each one hands on has its own scratch";
+	loop->fenced = s->p->m->fenced && can_fence(s);
 }
 
 /* The masked last steps are cut where a block is less than a step. */
@@ -431,7 +441,7 @@ static void choose_cut(const Skew *s) {
 /* A loop passes on values of up to an eighth of the registers by itself. */
 static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
 	h->bytes = handed_bytes(p, h->node);
-	return loop->type == LOOP_FORI && h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
+	return loop->type == LOOP_FORI && !loop->fenced && h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
 }
 
 /* What is handed on, for people; in scratch unless the steps are straight code or it is small. */

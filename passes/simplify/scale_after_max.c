@@ -117,7 +117,7 @@ static void rewrite(PassContext *c, NodeId reduction, NodeId mask, NodeId produc
  * scaled late costs more there than it saves. */
 static bool pays(const Module *m, GraphId g) {
 	Switch asked = (Switch)m->config.scale_after_max.value;
-	bool unrolled = (LoopType)m->config.loop_type.value == LOOP_UNROLL && graph_get(m, g)->kind == GRAPH_FOR_LOOP;
+	bool unrolled = module_loop_type(m) == LOOP_UNROLL && graph_get(m, g)->kind == GRAPH_FOR_LOOP;
 	return asked == SWITCH_ON || (asked == SWITCH_AUTO && unrolled);
 }
 
