@@ -255,11 +255,17 @@ static bool whole_rows_pay(const Choosing *s, int64_t bytes) {
 	return bytes * s->start->block_size.at[rows] >= WHOLE_ROWS_LEAST;
 }
 
+/* Steps are fenced for the first time, and must be. */
+static bool must_fence(const Choosing *s) {
+	return s->way.at[ROW_FENCES] == FENCES_PAIRS && s->best_way.at[ROW_FENCES] == FENCES_WITHOUT &&
+	       (Switch)config_of(s)->fenced_steps.value == SWITCH_ON;
+}
+
 /* How many times faster it must be than what was found. */
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = wide_blocks(s, sizes);
-	if ((wide && must_enlarge(s)) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
+	if ((wide && must_enlarge(s)) || must_fence(s) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return s->more_rows.at[s->way.which[ROW_SIZES]].overlaps ? OVERLAP_SAVES_AT_LEAST : ROWS_SAVE_AT_LEAST;

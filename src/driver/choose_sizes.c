@@ -239,6 +239,7 @@ void sizes_domain(Choosing *s) {
 	}
 }
 
+/* Attention of D = 256 in tiles of [2, 512, 2048] takes 16% longer with fences than without, on v6e. */
 bool may_fence(const Module *m) {
 	const Config *c = &m->config;
 	GraphId root = module_root(m, 0);
@@ -248,8 +249,11 @@ bool may_fence(const Module *m) {
 	           (Switch)c->loop_skew.value != SWITCH_OFF && (Switch)c->step_pairs.value != SWITCH_OFF &&
 	           (Switch)c->fori_dma.value != SWITCH_ON && (Switch)c->straight_loops.value != SWITCH_ON;
 	bool any = asked == SWITCH_ON;
-	for (uint32_t i = 0; can && i < graph_get(m, root)->blocks.count; i++)
-		any = any || first_of_chain(m, graph_get(m, root)->blocks.at[i]) != NONE;
+	for (uint32_t i = 0; can && !any && i < graph_get(m, root)->blocks.count; i++) {
+		NodeId first = first_of_chain(m, graph_get(m, root)->blocks.at[i]);
+		const Type *t = first == NONE ? NULL : node_type(m, first);
+		any = t && expr_number(m, t->dims[t->count - 1]) <= CHAIN_COLUMNS;
+	}
 	return can && any;
 }
 
