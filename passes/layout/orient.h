@@ -26,6 +26,7 @@ typedef struct Orient {
 	uint32_t followed;
 	bool reduces;    /* in a loop, rows of them are reduced */
 	bool meets_rows; /* in a loop, they meet a loaded vector of one value for each row */
+	bool turns_vectors; /* in a loop, a loaded vector of one value for each column is turned for them */
 	bool unswaps;    /* in a loop, one of them is wanted swapped, as it then stands */
 	const char *why; /* why not; NULL: nothing speaks against it */
 	NodeId at;       /* where that is */

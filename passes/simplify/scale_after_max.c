@@ -131,8 +131,9 @@ bool pass_scale_after_max(PassContext *c) {
 				rewrite(c, n, mask, product);
 			if (product != NONE && (Switch)m->config.scale_after_max.value == SWITCH_AUTO)
 				pass_remark(c, "scale_after_max",
-				            "%s stays of what is scaled, %s: it is not in an unrolled loop",
-				            node_get(m, n)->name, node_get(m, product)->name);
+				            "%s stays of what is scaled, %s: it is not in an unrolled loop%s",
+				            node_get(m, n)->name, node_get(m, product)->name,
+				            m->fenced ? " without fences" : "");
 		}
 	return true;
 }
