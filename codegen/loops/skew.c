@@ -461,7 +461,8 @@ static void choose_cut(Skew *s) {
 /* A loop passes on values of up to an eighth of the registers by itself. */
 static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
 	h->bytes = handed_bytes(p, h->node);
-	return loop->type == LOOP_FORI && !loop->fenced && h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
+	return loop->type == LOOP_FORI && !loop->fenced &&
+	       h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
 }
 
 /* What is handed on, for people; in scratch unless the steps are straight code or it is small. */

@@ -59,8 +59,8 @@ static void remark_blocks(Plan *plan) {
 static void remark_loops(Plan *plan) {
 	for (uint32_t i = 0; i < plan->loops.count; i++) {
 		const Loop *l = &plan->loops.at[i];
-		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, loop_lowering_name(l),
-		            loop_copies_words(l), l->why);
+		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, loop_lowering_name(l), loop_copies_words(l),
+		            l->why);
 		if (l->skewed)
 			plan_remark(plan, "%s: skewed: %s", l->name, l->skew_why);
 		if (l->pair_why)

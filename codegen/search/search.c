@@ -41,9 +41,7 @@ static const Config *config_of(const Search *s) { return &s->m->config; }
 
 static bool is_straight(const Search *s) { return s->way.at[ROW_STEPS] == STEPS_STRAIGHT; }
 /* Steps behind fences are straight code, on resident blocks. */
-static Switch fori_dma(const Search *s) {
-	return s->m->fenced ? SWITCH_OFF : (Switch)config_of(s)->fori_dma.value;
-}
+static Switch fori_dma(const Search *s) { return s->m->fenced ? SWITCH_OFF : (Switch)config_of(s)->fori_dma.value; }
 static bool must_pair(const Search *s) { return (Switch)config_of(s)->step_pairs.value == SWITCH_ON; }
 
 static bool holds_all(const Search *s) { return group_holds_all(s->m, s->type); }
@@ -78,7 +76,8 @@ static bool legal_resident(const Search *s) {
 }
 
 static bool legal_kept(const Search *s) {
-	return !is_straight(s) && !holds_all(s) && fori_dma(s) != SWITCH_ON && !s->m->fenced && s->best && s->best->may_stay;
+	return !is_straight(s) && !holds_all(s) && fori_dma(s) != SWITCH_ON && !s->m->fenced && s->best &&
+	       s->best->may_stay;
 }
 
 static bool legal_all_kept(const Search *s) { return legal_kept(s) && s->results_may_stay; }
@@ -272,13 +271,10 @@ static const Draft *taken(Search *s) {
 }
 
 static void search_init(Search *s, Arena *a, Module *m, int64_t *left) {
-	*s = (Search){
-		.a = a, .m = m, .type = module_loop_type(m), .way = {.trial = true, .left = left}};
+	*s = (Search){.a = a, .m = m, .type = module_loop_type(m), .way = {.trial = true, .left = left}};
 }
 
-Search *search_start(Arena *a, Module *m, int64_t *left) {
-	return search_of_type(a, m, module_loop_type(m), left);
-}
+Search *search_start(Arena *a, Module *m, int64_t *left) { return search_of_type(a, m, module_loop_type(m), left); }
 
 Search *search_of_type(Arena *a, Module *m, LoopType type, int64_t *left) {
 	Search *s = arena_alloc(a, sizeof *s);

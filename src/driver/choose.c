@@ -184,8 +184,8 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 		rows_domain(s);
 	s->may_fence = searches(s) && may_fence(s->start);
 	sizes_domain(s);
-	return s->defaults || s->may_fence || s->long_rows || s->long_steps.count || s->more_rows.count || s->batches.count ||
-	       (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
+	return s->defaults || s->may_fence || s->long_rows || s->long_steps.count || s->more_rows.count ||
+	       s->batches.count || (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
 }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
@@ -237,8 +237,9 @@ Module *choose_module(const Choosing *s, const ModuleWay *way) {
 }
 
 static bool is_first(const ModuleWay *way) {
-	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_FENCES] == FENCES_WITHOUT && way->at[ROW_SIZES] == SIZES_GIVEN &&
-	       way->at[ROW_BODY] == BODY_AT_ONCE && way->at[ROW_LOOPS] == LOOPS_GIVEN;
+	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_FENCES] == FENCES_WITHOUT &&
+	       way->at[ROW_SIZES] == SIZES_GIVEN && way->at[ROW_BODY] == BODY_AT_ONCE &&
+	       way->at[ROW_LOOPS] == LOOPS_GIVEN;
 }
 
 static bool configured(const Choosing *s, const PassContext *context) {

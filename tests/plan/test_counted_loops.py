@@ -89,6 +89,9 @@ def test_whether_masked_steps_are_cut(graph, said, chip):
     """What --explain and the plan say is what is done."""
     lines = kit.accepted(kit.path(graph), "--explain", "--emit=none", f"--target={chip}").err
     assert f"plan: step: masked last steps {said}" in lines
-    cut = kit.compiled(graph, chip).source != kit.compiled(graph, chip, pallas_mask_blocks="off").source
+    cut = (
+        kit.compiled(graph, chip).source
+        != kit.compiled(graph, chip, pallas_mask_blocks="off").source
+    )
     (found,) = kit.plan(graph, chip)["loops"]
     assert found["blocks"] == cut == said.startswith("in blocks")

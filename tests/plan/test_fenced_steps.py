@@ -1,4 +1,4 @@
-"""Unrolled steps of attention in pairs behind fences that the TPU compiler schedules nothing across."""
+"""Unrolled steps of attention in pairs behind fences, across which nothing is scheduled."""
 
 import kit
 import pytest
@@ -29,7 +29,10 @@ def test_attention_is_fenced_and_its_rows_are_wide(chip):
     assert "fori_loop" not in source
     assert '"pallas_loop_type": "unroll"' in source
     assert "for i in range(3):\n        @pl.when(tile_b >= 0)\n" in source
-    assert "bfloat16[1, 2048, 256]" in kit.emitted("kernel", LARGE, target=chip, **config([1, 512, 1024])).out
+    assert (
+        "bfloat16[1, 2048, 256]"
+        in kit.emitted("kernel", LARGE, target=chip, **config([1, 512, 1024])).out
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,10 @@ def test_as_text(rewrites):
     keys = config([1, 128, 128], pallas_fenced_steps="on")
     text = kit.emitted("kernel", "attention", f"--rewrites={rewrites}", target="v7x", **keys).out
     assert "    fenced\n" in text
-    again, whole = kit.accepted("-", text=text), kit.emitted("python", "attention", target="v7x", **keys)
+    again, whole = (
+        kit.accepted("-", text=text),
+        kit.emitted("python", "attention", target="v7x", **keys),
+    )
     assert sorted(again.out.replace("next_1", "next")) == sorted(
         whole.out.replace("next_1", "next")
     )
@@ -89,7 +95,9 @@ def test_as_text(rewrites):
 
 def test_what_is_said():
     keys = kit.settings(config([1, 128, 128], pallas_fenced_steps="on"))
-    said = kit.accepted(kit.path("attention"), "--explain", "--emit=none", "--target=v7x", *keys).err
+    said = kit.accepted(
+        kit.path("attention"), "--explain", "--emit=none", "--target=v7x", *keys
+    ).err
     assert "plan: step: lowered by unroll: the configuration asks for it\n" in said
     assert "plan: step: two steps at a time, behind a fence each time: " in said
     assert "carried acc lives in VMEM scratch: it is passed over a fence\n" in said
