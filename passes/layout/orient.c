@@ -407,12 +407,9 @@ static bool want(Orient *o, NodeId n, NodeId x, Stand s) {
 		return true;
 	if (swaps_asis(o, x, s)) /* it is what is swapped */
 		return true;
-	if (s == STAND_ACROSS) { /* made along the sublanes for nothing, or by one turn of 128 lanes of it */
-		bool loads = across_index(o, x) == NONE && across_load(o, x) != NONE;
-		o->turns_vectors = o->turns_vectors || (loads && in_loop(o, node_get(o->m, n)->graph));
-		return loads || across_index(o, x) != NONE ||
+	if (s == STAND_ACROSS) /* made along the sublanes for nothing, or by one turn of 128 lanes of it */
+		return across_index(o, x) != NONE || across_load(o, x) != NONE ||
 		       against(o, x, "would be moved from lanes to sublanes in each step");
-	}
 	bool loaded = node_get(o->m, x)->op == OP_LOAD && !is_column(o, x);
 	if (s == STAND_LANES &&
 	    (loaded || (old_type(o, x)->count == 1 && !can_turn(o, x)))) { /* it lies there anyway */
@@ -562,8 +559,7 @@ static bool works_ahead(const Orient *o) {
 
 /* auto, as measured (docs/passes/orient.md): where the chip says so (turns_scores). Elsewhere where a matmul of
  * turned rows has too few columns to fill it, but rows enough, or is computed ahead; or where what is turned is only
- * wanted swapped: then nothing is turned back. The statistics of rows alone, as a derived backward of attention makes
- * them again, are no reason to turn ids of segments in each step. */
+ * wanted swapped: then nothing is turned back. */
 static bool pays(Orient *o, NodeId n) {
 	const Target *t = o->m->target;
 	if (o->m->config.transposed_scores.value == SWITCH_ON)
@@ -578,8 +574,6 @@ static bool pays(Orient *o, NodeId n) {
 		any_chained = any_chained || chained;
 		narrow = narrow || (chained && size_from_end(o, product, 1) < t->mxu_size);
 	}
-	if (!t->turns_scores && o->turns_vectors && !any_chained)
-		return against(o, n, "would turn loaded vectors in each step, and no matmul follows that hides it");
 	return t->turns_scores || narrow || (o->unswaps && !any_chained) || against(o, n, "fills the MXU as it stands");
 }
 
@@ -607,7 +601,7 @@ static bool sum_pays(Orient *o, NodeId n) {
 static bool try_matmul(Orient *o, NodeId n) {
 	bool scores = o->m->config.transposed_scores.value != SWITCH_OFF;
 	o->found.count = o->followed = 0;
-	o->reduces = o->meets_rows = o->turns_vectors = o->unswaps = false;
+	o->reduces = o->meets_rows = o->unswaps = false;
 	o->why = NULL;
 	o->at = NONE;
 	bool good = turn(o, n, STAND_TURNED) && follow(o);

@@ -24,12 +24,11 @@ typedef struct Orient {
 	bool *used;        /* by NodeId < nodes: before the pass, something used it */
 	VEC(NodeId) found; /* what is turned with the matmul that is looked at, as far as it was followed */
 	uint32_t followed;
-	bool reduces;       /* in a loop, rows of them are reduced */
-	bool meets_rows;    /* in a loop, they meet a loaded vector of one value for each row */
-	bool turns_vectors; /* in a loop, a loaded vector of one value for each column is turned for them */
-	bool unswaps;       /* in a loop, one of them is wanted swapped, as it then stands */
-	const char *why;    /* why not; NULL: nothing speaks against it */
-	NodeId at;          /* where that is */
+	bool reduces;    /* in a loop, rows of them are reduced */
+	bool meets_rows; /* in a loop, they meet a loaded vector of one value for each row */
+	bool unswaps;    /* in a loop, one of them is wanted swapped, as it then stands */
+	const char *why; /* why not; NULL: nothing speaks against it */
+	NodeId at;       /* where that is */
 	/* Rewritten, by NodeId < nodes: */
 	NodeId *now;                            /* the node that is the turned value */
 	NodeId *asis, *turned, *lanes, *across; /* a value made to stand so where a user wants it; NONE */

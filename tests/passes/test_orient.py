@@ -4,7 +4,6 @@ import copy
 import json
 
 import kit
-import pallasc
 import pytest
 
 
@@ -90,16 +89,6 @@ def test_a_tile_of_128_rows_meets_the_turned_vector_itself():
     loop = nodes(document, "for_loop")
     assert not by_target(loop, "tile.pre_broadcast_tile")
     assert [shape(loop[name]) for name in references(loop["eq"])] == [[1, "u2"], ["u5", 128]]
-
-
-@pytest.mark.parametrize(("chip", "stays"), [("v6e", True), ("v7x", False)])
-def test_statistics_of_rows_alone_turn_no_vectors(chip, stays):
-    """A derived backward makes the statistics again: no second matmul hides what turns the ids."""
-    backward = pallasc.grad(kit.document("segment_attention_4096"))
-    said = kit.emitted("none", backward, target=chip).err
-    assert ("would turn loaded vectors in each step, and no matmul follows" in said) == stays
-    forward = kit.emitted("none", "segment_attention_4096", target=chip).err
-    assert "'dot' is computed transposed" in forward
 
 
 def ids_of(dtype):
