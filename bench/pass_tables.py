@@ -39,6 +39,7 @@ PLAIN = {
     "pallas_transposed_scores": "off",
     "pallas_straight_loops": "off",
 }
+UNFENCED = {"pallas_fenced_steps": "off"}
 TURNED = {**PLAIN, "pallas_transposed_scores": "on"}
 ONE_STEP = {"pallas_emit_pipeline_group_size": 1}
 
@@ -197,7 +198,7 @@ def ahead_table():
 
 def unrolled_table():
     """Unrolled attention with and without."""
-    cases = [attention(256, "unroll"), attention(128, "unroll", V7X)]
+    cases = [attention(256, "unroll", **UNFENCED), attention(128, "unroll", V7X, **UNFENCED)]
     return comparison("attention", cases, switch("pallas_transposed_scores", "off", "auto"))
 
 
@@ -396,8 +397,8 @@ def widened_table():
 def maximum_table():
     """Scores scaled before their maximum and after."""
     cases = [
-        attention(256, "unroll", label="D=256, unroll"),
-        attention(128, "unroll", V7X, label="D=128, unroll"),
+        attention(256, "unroll", label="D=256, unroll", **UNFENCED),
+        attention(128, "unroll", V7X, label="D=128, unroll", **UNFENCED),
         attention(256, "fori_loop", V7X, label="D=256, fori_loop"),
         attention(128, "fori_loop", V7X, label="D=128, fori_loop"),
     ]

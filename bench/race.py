@@ -340,6 +340,10 @@ CHOICES = [
     attention_choice("pallas_matmul_ahead", 0, "auto", 256, SMALL, "unroll"),
     attention_choice("pallas_matmul_ahead", 0, "auto", 128, SMALL, "unroll"),
     attention_choice("pallas_scale_after_max", "off", "auto", 256, SMALL, "unroll"),
+    *(
+        attention_choice("pallas_fenced_steps", "off", "auto", width, SMALL, "unroll", 8)
+        for width in (256, 128, 64)
+    ),
     attention_choice("pallas_emit_pipeline_group_size", 1, 1024, 256, SMALL, "emit_pipeline"),
     attention_choice("pallas_loop_skew", "off", "on", 256, SMALL, "fori_loop"),
     attention_choice("pallas_loop_skew", "off", "on", 128, SMALL, "emit_pipeline"),

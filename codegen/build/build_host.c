@@ -487,7 +487,7 @@ static const char *config_text(Host *h) {
 		const Plan *p = h->whole->kernels.at[k];
 		said = p->loops.count;
 		if (said)
-			text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_type_name(p->loops.at[0].type));
+			text_printf(&out, ", \"pallas_loop_type\": \"%s\"", loop_lowering_name(&p->loops.at[0]));
 	}
 	if (h->m->config.pre_broadcast.set && (Switch)h->m->config.pre_broadcast.value != SWITCH_AUTO)
 		put_key(h, KEY_OF_pre_broadcast, &out);

@@ -65,7 +65,7 @@ static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char 
 /* The configured lowering if the loop can take it, else what suits the loop. */
 static bool loop_choose(Planner *p, Loop *loop) {
 	const LoopFact *fact = p->m->loop_facts ? &p->m->loop_facts[loop->graph] : NULL;
-	LoopType asked = way_type(p);
+	LoopType asked = way_type(p), given = p->m->fenced ? LOOP_UNROLL : asked;
 	bool computed = loop_traced(loop), ragged = loop_ragged_unpeeled(p, loop);
 	if (loop->rank == 0) {
 		loop->type = LOOP_FORI;
@@ -78,10 +78,10 @@ static bool loop_choose(Planner *p, Loop *loop) {
 		return true;
 	}
 	if (asked != LOOP_DEFAULT) {
-		if (fact && !(fact->legal & (1u << asked)))
-			return refuse_type(p, loop, asked, fact->why_not[asked], "use fori_loop");
-		if (asked == LOOP_UNROLL && computed)
-			return refuse_type(p, loop, asked, "its bounds are computed in the kernel", "use fori_loop");
+		if (fact && !(fact->legal & (1u << given)))
+			return refuse_type(p, loop, given, fact->why_not[given], "use fori_loop");
+		if (given == LOOP_UNROLL && computed)
+			return refuse_type(p, loop, given, "its bounds are computed in the kernel", "use fori_loop");
 		loop->type = asked;
 		loop->why = "the configuration asks for it";
 		return true;
@@ -169,6 +169,8 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 		c->why = "unrolled steps pass values straight on";
 	else if (loop->type == LOOP_EMIT_PIPELINE)
 		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
+	else if (t->count > 0 && p->m->fenced)
+		c->place = CARRY_SCRATCH, c->why = "it is passed over a fence";
 	else if (t->count > 0 && bytes > target_strip_bytes(p->m->target))
 		c->place = CARRY_SCRATCH,
 		c->why = "too large for registers: a loop carry would be spilled whole each step";

@@ -43,7 +43,8 @@ typedef struct Skew {
 	bool *ahead;       /* by node: one step ahead */
 	bool *leads;       /* by node: a matmul that is late depends on it, ... */
 	bool *weighs;      /* ... or a late tile that takes the vector unit long */
-	bool *seldom;      /* by node: a choice that only the last steps need */
+	bool *seldom;      /* by node: a choice that only the last steps need, ... */
+	bool *asks;        /* ... or what its condition is made of */
 	StepCounts counts; /* of a loop whose bounds are computed */
 	VEC(Read) reads;   /* in the order of the program */
 } Skew;
@@ -398,6 +399,15 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 	return wrong;
 }
 
+/* What no scratch holds passes no fence; steps that reduce along lanes overlap without. */
+static bool can_fence(const Skew *s) {
+	const Loop *loop = s->loop;
+	bool can = loop->paired && !loop->dim[0].computed && reduces_sublanes(s);
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		can = can && loop->carries.at[i].place == CARRY_SCRATCH;
+	return can;
+}
+
 static void choose_pairs(const Skew *s) {
 	Loop *loop = s->loop;
 	if (loop->type == LOOP_UNROLL)
@@ -406,10 +416,25 @@ static void choose_pairs(const Skew *s) {
 	loop->paired = !loop->pair_why;
 	if (loop->paired)
 		loop->pair_why = "what each one hands on has its own scratch";
+	loop->fenced = s->p->m->fenced && can_fence(s);
+}
+
+static void mark_asks(Skew *s, NodeId user, NodeId operand) {
+	if (s->asks[user] && !s->ahead[user])
+		s->asks[operand] = true;
+}
+
+/* The condition of a choice that only the last steps need is made of what they are handed: of which blocks of that it
+ * holds is not known. */
+static bool asks_handed(const Skew *s) {
+	bool any = false;
+	for (uint32_t i = 0; i < s->loop->handed.count; i++)
+		any = any || s->asks[s->loop->handed.at[i].node];
+	return any;
 }
 
 /* The masked last steps are cut where a block is less than a step. */
-static void choose_cut(const Skew *s) {
+static void choose_cut(Skew *s) {
 	const Plan *plan = s->p->plan;
 	Loop *loop = s->loop;
 	int64_t longest = 0, shape[DIM_MAX];
@@ -417,21 +442,27 @@ static void choose_cut(const Skew *s) {
 		return;
 	for (NodeId n = graph_first(s->p->m, loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
 		bool choice = s->seldom[n] && op_canonical(node_get(s->p->m, n)->op) == OP_WHERE;
+		if (choice)
+			s->asks[node_input(s->p->m, n, 0)] = true;
 		uint32_t rank = choice ? plan_shape(plan, n, plan->values[n].form, shape) : 0;
 		for (uint32_t d = 1; d <= 2 && d <= rank; d++)
 			longest = int_max(longest, shape[rank - d]);
 	}
+	backwards(s, mark_asks);
 	Switch asked = (Switch)s->p->m->config.mask_blocks.value;
-	loop->cut = asked == SWITCH_ON || (asked == SWITCH_AUTO && longest > MASK_BLOCK);
+	bool handed = asks_handed(s);
+	loop->cut = !handed && (asked == SWITCH_ON || (asked == SWITCH_AUTO && longest > MASK_BLOCK));
 	loop->cut_why = loop->cut ? "those that the mask leaves nothing of are left out where they add nothing"
 	                : asked == SWITCH_OFF ? "pallas_mask_blocks is off"
+	                : handed              ? "their mask is made of what runs ahead of them"
 	                                      : "they are no larger than a block";
 }
 
 /* A loop passes on values of up to an eighth of the registers by itself. */
 static bool is_handed_in_registers(Planner *p, const Loop *loop, Handed *h) {
 	h->bytes = handed_bytes(p, h->node);
-	return loop->type == LOOP_FORI && h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
+	return loop->type == LOOP_FORI && !loop->fenced &&
+	       h->bytes <= target_registers_bytes(p->m->target, p->m->target->registers) / 8;
 }
 
 /* What is handed on, for people; in scratch unless the steps are straight code or it is small. */
@@ -492,6 +523,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
 	s.weighs = arena_array(p->a, nodes, sizeof *s.weighs);
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
+	s.asks = arena_array(p->a, nodes, sizeof *s.asks);
 	bool any = choose_ahead(&s);
 	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
 	if (!loop->skew_why)

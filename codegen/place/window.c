@@ -146,6 +146,8 @@ static const char *why_resident(const Planner *p) {
 		return "its loop is straight code";
 	if (way_holds_all(p))
 		return "one window holds all steps";
+	if (p->m->fenced)
+		return "unrolled steps read resident blocks";
 	return (Switch)p->m->config.fori_dma.value == SWITCH_OFF
 	               ? "pallas_fori_dma is off"
 	               : "pallas_fori_dma is auto, and a resident block is estimated to be faster";

@@ -335,6 +335,7 @@ typedef struct Loop {
 	const char *skew_why;     /* why, or why not */
 	double overlap_flops;     /* of a step's matmuls that can run beside the step before: skew.c */
 	bool paired;              /* two steps of a skewed fori_loop stand in one iteration */
+	bool fenced;              /* and each iteration, straight code of its own, behind a fence: it is unrolled */
 	bool flagged;             /* choices by position are made under a flag of the last steps: counted.c */
 	bool cut;                 /* ... which are computed in blocks: rewrite_blocks.c */
 	const char *cut_why;      /* why, or why not; NULL if it is not flagged */
@@ -346,6 +347,14 @@ typedef struct Loop {
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */
 } Loop;
+
+/* How it is lowered, for people. */
+static inline const char *loop_lowering_name(const Loop *l) {
+	return loop_type_name(l->fenced ? LOOP_UNROLL : l->type);
+}
+static inline const char *loop_copies_words(const Loop *l) {
+	return l->type != LOOP_FORI || l->fenced ? "" : l->dma ? " with DMA" : " without DMA";
+}
 
 /* ---- scratch ---------------------------------------------------------------------------------------------------- */
 

@@ -371,7 +371,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_int(j, "graph", graph_get(m, l->graph)->id);
 	put_string(j, "call", node_get(m, l->call)->name);
 	put_string(j, "parent", l->parent == NONE ? NULL : j->p->loops.at[l->parent].name);
-	put_string(j, "type", loop_type_name(l->type));
+	put_string(j, "type", loop_lowering_name(l));
 	put_bool(j, "dma", l->dma);
 	put_string(j, "why", l->why);
 	open_lines(j, "dims", "[");
@@ -383,6 +383,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_bool(j, "skewed", l->skewed);
 	put_int(j, "ahead", l->ahead);
 	put_bool(j, "paired", l->paired);
+	put_bool(j, "fenced", l->fenced);
 	put_bool(j, "across", l->across);
 	put_bool(j, "unmasked", l->unmasked);
 	put_bool(j, "blocks", l->cut);

@@ -256,9 +256,8 @@ static void put_loops(Report *r) {
 		const Loop *l = &r->p->loops.at[i];
 		const char *inside =
 			l->parent == NONE ? "" : arena_printf(r->a, " inside %s", r->p->loops.at[l->parent].name);
-		const char *dma = l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "";
-		report_heading(r->out,
-		               arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside, loop_type_name(l->type), dma));
+		report_heading(r->out, arena_printf(r->a, "Loop %s%s: %s%s", l->name, inside, loop_lowering_name(l),
+		                                    loop_copies_words(l)));
 		report_line(r->out, 2, 2, "why: %s", l->why);
 		for (uint32_t d = 0; d < l->rank; d++)
 			put_loop_dim(r, l, &l->dim[d]);

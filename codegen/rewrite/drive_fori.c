@@ -645,6 +645,37 @@ static void run_body(Fori *f, FunctionId body, ValueId *values) {
 		}
 }
 
+/* Each iteration as straight code, behind a condition that always holds: the compiler schedules straight code the worse
+ * the more of it there is, and moves nothing across a branch. What is carried is in scratch.
+ *
+ *     for i in 3 {
+ *       when (point >= 0) { ... }
+ *     } */
+static void run_fenced(Fori *f, ValueId *values) {
+	Driver *d = f->d;
+	Kernel *k = d->k;
+	const KLoop *loop = d->loop;
+	IntId always = int_binary(k, INT_GE, int_value(k, drive_program(d)[0]), int_const(k, 0));
+	if (loop->before != NONE)
+		drive_region(d, loop->before, &outside,
+		             &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
+	KFor *each = arena_alloc(k->arena, sizeof *each);
+	*each = (KFor){.step = loop->dim[0].step, .end = drive_runs(d)};
+	StmtId s = drive_put(d, K_FOR, 0, NULL);
+	RegionId steps = kernel_region(k, s);
+	kernel_stmt(k, s)->each = each;
+	kernel_stmt(k, s)->body = steps;
+	Cursor outer = drive_into(d, steps);
+	drive_when(d, always, "steps");
+	f->flat = int_value(k, each->step);
+	f->group = drive_next_call(k, region_first(k, kernel_stmt(k, d->stmt)->body));
+	drive_region(d, kernel_stmt(k, d->stmt)->body, &inside, &(Flow){values, loop->place.at, loop->place.at, 0});
+	d->at = (Cursor){steps, NONE};
+	drive_put(d, K_YIELD, 0, NULL);
+	d->at = outer;
+	drive_set_own_steps(d);
+}
+
 /* What comes out of the loop is a variable from here on, what does not is where the loop left it. */
 static const BufferId *left_in(const Driver *d) {
 	uint32_t count = d->loop->carried.count;
@@ -691,10 +722,12 @@ void drive_fori(Driver *d, ValueId *results) {
 		f.copy[w] = window(&f, w)->dma && !none ? define_copy(d, w, false) : NONE;
 	if (across)
 		define_next(&f);
-	FunctionId body = none ? NONE : define_body(&f);
+	FunctionId body = none || d->loop->fenced ? NONE : define_body(&f);
 	drive_fill_scratch(d);
 	put_initial(d, none, results);
-	if (!none)
+	if (!none && d->loop->fenced)
+		run_fenced(&f, results);
+	else if (!none)
 		run_body(&f, body, results);
 	drive_read_scratch(d, results);
 	if (!none && d->loop->behind != NONE)

@@ -59,13 +59,16 @@ static void remark_blocks(Plan *plan) {
 static void remark_loops(Plan *plan) {
 	for (uint32_t i = 0; i < plan->loops.count; i++) {
 		const Loop *l = &plan->loops.at[i];
-		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, loop_type_name(l->type),
-		            l->type == LOOP_FORI ? l->dma ? " with DMA" : " without DMA" : "", l->why);
+		plan_remark(plan, "%s: lowered by %s%s: %s", l->name, loop_lowering_name(l), loop_copies_words(l),
+		            l->why);
 		if (l->skewed)
 			plan_remark(plan, "%s: skewed: %s", l->name, l->skew_why);
 		if (l->pair_why)
 			plan_remark(plan, "%s: %s: %s", l->name,
-			            l->paired ? "two steps in an iteration" : "one step in an iteration", l->pair_why);
+			            l->fenced   ? "two steps at a time, behind a fence each time"
+			            : l->paired ? "two steps in an iteration"
+			                        : "one step in an iteration",
+			            l->pair_why);
 		if (l->cut_why)
 			plan_remark(plan, "%s: masked last steps %s: %s", l->name, l->cut ? "in blocks" : "whole",
 			            l->cut_why);

@@ -40,7 +40,8 @@ struct Search {
 static const Config *config_of(const Search *s) { return &s->m->config; }
 
 static bool is_straight(const Search *s) { return s->way.at[ROW_STEPS] == STEPS_STRAIGHT; }
-static Switch fori_dma(const Search *s) { return (Switch)config_of(s)->fori_dma.value; }
+/* Steps behind fences are straight code, on resident blocks. */
+static Switch fori_dma(const Search *s) { return s->m->fenced ? SWITCH_OFF : (Switch)config_of(s)->fori_dma.value; }
 static bool must_pair(const Search *s) { return (Switch)config_of(s)->step_pairs.value == SWITCH_ON; }
 
 static bool holds_all(const Search *s) { return group_holds_all(s->m, s->type); }
@@ -62,7 +63,7 @@ static bool legal_loops(const Search *s) { return (Switch)config_of(s)->straight
 
 static bool legal_straight(const Search *s) {
 	Switch asked = (Switch)config_of(s)->straight_loops.value;
-	return asked == SWITCH_ON || (asked == SWITCH_AUTO && s->may_be_straight);
+	return asked == SWITCH_ON || (asked == SWITCH_AUTO && s->may_be_straight && !s->m->fenced);
 }
 
 static bool legal_copied(const Search *s) { return !is_straight(s) && fori_dma(s) != SWITCH_OFF && !holds_all(s); }
@@ -75,7 +76,8 @@ static bool legal_resident(const Search *s) {
 }
 
 static bool legal_kept(const Search *s) {
-	return !is_straight(s) && !holds_all(s) && fori_dma(s) != SWITCH_ON && s->best && s->best->may_stay;
+	return !is_straight(s) && !holds_all(s) && fori_dma(s) != SWITCH_ON && !s->m->fenced && s->best &&
+	       s->best->may_stay;
 }
 
 static bool legal_all_kept(const Search *s) { return legal_kept(s) && s->results_may_stay; }
@@ -156,6 +158,13 @@ static bool keeps_type(const Search *s, const Plan *plan) {
 	       !config_of(s)->loop_type.set;
 }
 
+static bool keeps_fences(const Search *s, const Plan *plan) {
+	bool all = plan->loops.count > 0;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		all = all && plan->loops.at[l].fenced;
+	return all || !s->m->fenced;
+}
+
 static void draft(Search *s) {
 	Diag quiet;
 	diag_init(&quiet, s->a);
@@ -168,6 +177,10 @@ static void draft(Search *s) {
 	if (new.plan && !keeps_type(s, new.plan)) {
 		new.plan = NULL;
 		new.wrong = "it would be no emit_pipeline";
+	}
+	if (new.plan && !keeps_fences(s, new.plan)) {
+		new.plan = NULL;
+		new.wrong = "its steps would gain nothing by it";
 	}
 	new.bound = new.plan ? new.plan->seconds : 0;
 	vec_push(s->a, &s->drafts, new);
@@ -258,13 +271,10 @@ static const Draft *taken(Search *s) {
 }
 
 static void search_init(Search *s, Arena *a, Module *m, int64_t *left) {
-	*s = (Search){
-		.a = a, .m = m, .type = (LoopType)m->config.loop_type.value, .way = {.trial = true, .left = left}};
+	*s = (Search){.a = a, .m = m, .type = module_loop_type(m), .way = {.trial = true, .left = left}};
 }
 
-Search *search_start(Arena *a, Module *m, int64_t *left) {
-	return search_of_type(a, m, (LoopType)m->config.loop_type.value, left);
-}
+Search *search_start(Arena *a, Module *m, int64_t *left) { return search_of_type(a, m, module_loop_type(m), left); }
 
 Search *search_of_type(Arena *a, Module *m, LoopType type, int64_t *left) {
 	Search *s = arena_alloc(a, sizeof *s);

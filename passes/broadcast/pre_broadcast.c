@@ -255,17 +255,17 @@ static void spreading_init(Spreading *w, PassContext *c) {
 
 /* Why the pass leaves all as it is; NULL. In unrolled steps the compiler sees that a reduction's result is the same in
  * all lanes and keeps it so: the schedule is the same with and without (docs/passes/pre_broadcast.md). */
-static const char *reason_not_to(const Config *config) {
-	Switch choice = (Switch)config->pre_broadcast.value;
+static const char *reason_not_to(const Module *m) {
+	Switch choice = (Switch)m->config.pre_broadcast.value;
 	if (choice == SWITCH_OFF)
 		return "off: the configuration says so";
-	if (choice == SWITCH_AUTO && config->loop_type.value == LOOP_UNROLL)
+	if (choice == SWITCH_AUTO && module_loop_type(m) == LOOP_UNROLL)
 		return "auto: off, for unrolled steps pass row values on in registers, broadcast already";
 	return NULL;
 }
 
 bool pass_pre_broadcast(PassContext *c) {
-	const char *why = reason_not_to(&c->module->config);
+	const char *why = reason_not_to(c->module);
 	if (why) {
 		pass_remark(c, "pre_broadcast", "%s", why);
 		return true;

@@ -105,7 +105,7 @@ static BlockId column_block(Module *m, GraphId g, NodeId n) {
 bool pass_columns(PassContext *c) {
 	Module *m = c->module;
 	uint32_t found = 0;
-	if ((LoopType)m->config.loop_type.value == LOOP_UNROLL) /* steps are numbers there, and any lane can be cut */
+	if (module_loop_type(m) == LOOP_UNROLL) /* steps are numbers there, and any lane can be cut */
 		return true;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {

@@ -544,7 +544,7 @@ static bool batch_is_one(const Orient *o, NodeId n) {
  * latency of its column sums. */
 static bool is_small_tile(const Orient *o, NodeId n) {
 	int64_t rows = size_from_end(o, n, 2), columns = size_from_end(o, n, 1), elements = 0;
-	if ((LoopType)o->m->config.loop_type.value == LOOP_UNROLL)
+	if (module_loop_type(o->m) == LOOP_UNROLL)
 		return checked_mul(rows, columns, &elements) && elements <= AHEAD_ELEMENTS && batch_is_one(o, n);
 	return (Switch)o->m->config.loop_skew.value != SWITCH_OFF && rows >= AHEAD_ROWS && columns <= AHEAD_COLUMNS;
 }

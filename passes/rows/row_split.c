@@ -239,7 +239,7 @@ static bool worth_it(RowSplit *s, Switch choice) {
 		pass_remark(s->c, "row_split", "tiles stay whole: %s may refuse them", s->m->target->name);
 		return false;
 	}
-	if (choice == SWITCH_AUTO && (LoopType)s->m->config.loop_type.value == LOOP_UNROLL) {
+	if (choice == SWITCH_AUTO && module_loop_type(s->m) == LOOP_UNROLL) {
 		pass_remark(s->c, "row_split", "auto: pallas_loop_type unroll asks for straight code");
 		return false;
 	}

@@ -117,7 +117,7 @@ static void rewrite(PassContext *c, NodeId reduction, NodeId mask, NodeId produc
  * scaled late costs more there than it saves. */
 static bool pays(const Module *m, GraphId g) {
 	Switch asked = (Switch)m->config.scale_after_max.value;
-	bool unrolled = (LoopType)m->config.loop_type.value == LOOP_UNROLL && graph_get(m, g)->kind == GRAPH_FOR_LOOP;
+	bool unrolled = module_loop_type(m) == LOOP_UNROLL && graph_get(m, g)->kind == GRAPH_FOR_LOOP;
 	return asked == SWITCH_ON || (asked == SWITCH_AUTO && unrolled);
 }
 
@@ -131,8 +131,9 @@ bool pass_scale_after_max(PassContext *c) {
 				rewrite(c, n, mask, product);
 			if (product != NONE && (Switch)m->config.scale_after_max.value == SWITCH_AUTO)
 				pass_remark(c, "scale_after_max",
-				            "%s stays of what is scaled, %s: it is not in an unrolled loop",
-				            node_get(m, n)->name, node_get(m, product)->name);
+				            "%s stays of what is scaled, %s: it is not in an unrolled loop%s",
+				            node_get(m, n)->name, node_get(m, product)->name,
+				            m->fenced ? " without fences" : "");
 		}
 	return true;
 }

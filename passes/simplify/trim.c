@@ -149,7 +149,7 @@ static void trim(Trim *t) {
 
 bool pass_trim(PassContext *c) {
 	Module *m = c->module;
-	if ((LoopType)m->config.loop_type.value == LOOP_UNROLL)
+	if (module_loop_type(m) == LOOP_UNROLL)
 		return true;
 	for (GraphId g = 0; g < m->graphs.count; g++) {
 		Trim t = {.c = c, .m = m, .g = g, .call = graph_get(m, g)->caller};

@@ -59,6 +59,13 @@ static uint32_t legal_given(const Choosing *s) {
 
 static uint32_t legal_halved(const Choosing *s) { return s->defaults && !found(s) ? LEVELS : 0; }
 
+static uint32_t legal_unfenced(const Choosing *s) {
+	(void)s;
+	return 1;
+}
+
+static uint32_t legal_fenced(const Choosing *s) { return s->may_fence && !s->relaxed; }
+
 static bool must_enlarge(const Choosing *s) { return (Switch)config_of(s)->wide_blocks.value == SWITCH_ON; }
 
 /* Where they must be wide, the last dim that can be is. */
@@ -67,7 +74,14 @@ static uint32_t legal_long_steps(const Choosing *s) {
 	return found(s) && !done && !s->relaxed ? s->long_steps.count : 0;
 }
 
-static uint32_t legal_more_rows(const Choosing *s) { return found(s) && !s->relaxed ? s->more_rows.count : 0; }
+/* Steps without fences do not overlap by more rows. */
+static uint32_t legal_more_rows(const Choosing *s) {
+	bool fenced = s->way.at[ROW_FENCES] == FENCES_PAIRS;
+	uint32_t count = 0;
+	while (count < s->more_rows.count && (fenced || !s->may_fence || !s->more_rows.at[count].overlaps))
+		count++;
+	return found(s) && !s->relaxed ? count : 0;
+}
 
 static uint32_t legal_given_loops(const Choosing *s) {
 	(void)s;
@@ -168,9 +182,10 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 		s->defaults = s->defaults || block_is_chosen(&m->blocks.at[b]);
 	if (searches(s))
 		rows_domain(s);
+	s->may_fence = searches(s) && may_fence(s->start);
 	sizes_domain(s);
-	return s->defaults || s->long_rows || s->long_steps.count || s->more_rows.count || s->batches.count ||
-	       (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
+	return s->defaults || s->may_fence || s->long_rows || s->long_steps.count || s->more_rows.count ||
+	       s->batches.count || (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
 }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
@@ -203,6 +218,7 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 		m->default_level = which + 1;
 	if (wide_blocks(s, sizes))
 		sizes_enlarge(m, &wide_blocks(s, sizes)->at[which], sizes);
+	m->fenced = way->at[ROW_FENCES] == FENCES_PAIRS;
 	m->whole_rows = way->at[ROW_LOOPS] == LOOPS_JOINED;
 	if (m->whole_rows)
 		sizes_of_whole_rows(m, s->row_bytes);
@@ -221,8 +237,9 @@ Module *choose_module(const Choosing *s, const ModuleWay *way) {
 }
 
 static bool is_first(const ModuleWay *way) {
-	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_SIZES] == SIZES_GIVEN &&
-	       way->at[ROW_BODY] == BODY_AT_ONCE && way->at[ROW_LOOPS] == LOOPS_GIVEN;
+	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_FENCES] == FENCES_WITHOUT &&
+	       way->at[ROW_SIZES] == SIZES_GIVEN && way->at[ROW_BODY] == BODY_AT_ONCE &&
+	       way->at[ROW_LOOPS] == LOOPS_GIVEN;
 }
 
 static bool configured(const Choosing *s, const PassContext *context) {
@@ -239,11 +256,17 @@ static bool whole_rows_pay(const Choosing *s, int64_t bytes) {
 	return bytes * s->start->block_size.at[rows] >= WHOLE_ROWS_LEAST;
 }
 
+/* Steps are fenced for the first time, and must be. */
+static bool must_fence(const Choosing *s) {
+	return s->way.at[ROW_FENCES] == FENCES_PAIRS && s->best_way.at[ROW_FENCES] == FENCES_WITHOUT &&
+	       (Switch)config_of(s)->fenced_steps.value == SWITCH_ON;
+}
+
 /* How many times faster it must be than what was found. */
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = wide_blocks(s, sizes);
-	if ((wide && must_enlarge(s)) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
+	if ((wide && must_enlarge(s)) || must_fence(s) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return s->more_rows.at[s->way.which[ROW_SIZES]].overlaps ? OVERLAP_SAVES_AT_LEAST : ROWS_SAVE_AT_LEAST;

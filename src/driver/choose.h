@@ -43,7 +43,7 @@ typedef struct Choosing {
 	/* domains */
 	ConfigList rows_divided, rows_cut; /* not set: there are none */
 	WideBlocks long_steps, more_rows, batches;
-	bool defaults, long_rows, may_split, may_one_hot;
+	bool defaults, long_rows, may_split, may_one_hot, may_fence;
 	int64_t row_bytes; /* of rows that loops could take whole; 0: none */
 	/* what was tried */
 	VEC(struct Tried) tried;
@@ -59,6 +59,8 @@ void rows_domain(Choosing *s);
 const char *rows_text(Arena *a, const ConfigList *list);
 /* choose_sizes.c: tiles of several blocks. */
 void sizes_domain(Choosing *s);
+/* Unrolled steps may stand in pairs behind fences. */
+bool may_fence(const Module *m);
 /* As many rows of the root's block as fill a large tile, if nothing looks at its size. */
 void sizes_of_whole_rows(Module *m, int64_t row_bytes);
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value);

@@ -100,7 +100,7 @@ static ShareKey key_of(const Module *m, bool passes) {
 		if (number == KEY_OF_block_sizes || (passes && number == KEY_OF_loop_orders))
 			continue;
 		if (passes && number == KEY_OF_loop_type)
-			put(&key, m->config.loop_type.value == LOOP_UNROLL);
+			put(&key, module_loop_type(m) == LOOP_UNROLL);
 		else
 			put_key(&key, row, &m->config);
 	}
@@ -108,7 +108,7 @@ static ShareKey key_of(const Module *m, bool passes) {
 		put(&key, m->config.tunables.at[i]);
 	for (BlockId b = 0; b < m->blocks.count; b++)
 		put(&key, m->block_size.at[b]);
-	put(&key, m->one_hot | m->split_rows << 1 | m->whole_rows << 2);
+	put(&key, m->one_hot | m->split_rows << 1 | m->whole_rows << 2 | m->fenced << 3);
 	if (key.count > SHARE_KEY_MAX)
 		key.count = 0;
 	return key;

@@ -399,6 +399,7 @@ typedef struct Module {
 	bool one_hot;           /* and are to be: src/driver/choose.c */
 	int64_t row_bytes; /* of the rows that loops over columns could take whole: whole_rows.c; 0: they could not */
 	bool whole_rows;   /* and are to: src/driver/choose.c */
+	bool fenced;       /* unrolled steps are to stand in pairs behind fences: src/driver/choose.c */
 	bool configured;   /* it has */
 	bool settled;      /* a pass wrote sizes of blocks as numbers: the graph is right for these sizes alone */
 	bool *sizes_asked; /* set by expr_value() where it is asked for what is no constant; NULL: nobody wants to know
@@ -495,6 +496,10 @@ bool type_equal(Module *m, TypeId a, TypeId b);
 const char *type_string(Module *m, TypeId t); /* "float32[u0, 128]" */
 
 /* ---- reading nodes ---------------------------------------------------------------------------------------------- */
+/* What is asked of inner loops. Steps behind fences are planned as those of a fori_loop, and stand there one by one. */
+static inline LoopType module_loop_type(const Module *m) {
+	return m->fenced ? LOOP_FORI : (LoopType)m->config.loop_type.value;
+}
 static inline Node *node_get(const Module *m, NodeId n) { return &m->nodes.at[n]; }
 static inline Graph *graph_get(const Module *m, GraphId g) { return &m->graphs.at[g]; }
 static inline Arg *arg_get(const Module *m, ArgId a) { return &m->args.at[a]; }

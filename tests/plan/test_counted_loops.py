@@ -75,3 +75,23 @@ def test_as_text(blocks, rewrites):
     assert sorted(again.out.replace("next_1", "next")) == sorted(
         whole.out.replace("next_1", "next")
     )
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        ("causal_attention_b2_h8_s4096_d128", "in blocks: those that the mask leaves nothing of"),
+        ("alibi_attention_8192", "whole: their mask is made of what runs ahead of them"),
+    ],
+)
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_whether_masked_steps_are_cut(graph, said, chip):
+    """What --explain and the plan say is what is done."""
+    lines = kit.accepted(kit.path(graph), "--explain", "--emit=none", f"--target={chip}").err
+    assert f"plan: step: masked last steps {said}" in lines
+    cut = (
+        kit.compiled(graph, chip).source
+        != kit.compiled(graph, chip, pallas_mask_blocks="off").source
+    )
+    (found,) = kit.plan(graph, chip)["loops"]
+    assert found["blocks"] == cut == said.startswith("in blocks")

@@ -68,6 +68,7 @@ static const struct {
 	bool bare;
 } open_graphs[] = {
 	{"testdata/graphs/attention.json", NULL, false},
+	{"testdata/graphs/attention_b8_h32_s8192_d256.json", "pallas_loop_type=unroll", false},
 	{"testdata/graphs/matmul_4096.json", NULL, true},
 	{"testdata/graphs/matmul_4096.json", "block_sizes=[64,256,256]", false},
 	{"testdata/graphs/layer_norm_bwd_4096_10240.json", "block_sizes=[256]", false},
@@ -95,6 +96,7 @@ static void marks(const Module *m, bool taken[VALUE_COUNT]) {
 	      : m->graphs.count == 1 ? SIZES_LONG_STEPS
 	                             : SIZES_MORE_ROWS] = true;
 	taken[m->config.reduction_loops.set ? ROWS_DIVIDED : ROWS_WHOLE] = true;
+	taken[m->fenced ? FENCES_PAIRS : FENCES_WITHOUT] = true;
 	taken[m->one_hot ? POSITIONS_AT_ONCE : POSITIONS_IN_TURN] = true;
 	taken[m->split_rows ? BODY_SPLIT : BODY_AT_ONCE] = true;
 	taken[m->whole_rows ? LOOPS_JOINED : LOOPS_GIVEN] = true;

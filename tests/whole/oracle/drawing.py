@@ -34,6 +34,7 @@ SWITCHES = (
     *("pallas_pre_broadcast", "pallas_inloop_loads", "pallas_scale_after_max"),
     *("pallas_transposed_scores", "pallas_row_split", "pallas_column_strips", "pallas_fori_dma"),
     *("pallas_straight_loops", "pallas_loop_skew", "pallas_back_and_forth", "pallas_step_pairs"),
+    "pallas_fenced_steps",
 )
 
 
