@@ -198,6 +198,7 @@ void build_loop(Builder *b, NodeId call) {
 	               .skew = loop->skewed ? loop->ahead : 0,
 	               .paired = loop->paired,
 	               .across = loop->across,
+	               .lane_sums = loop->lane_sums,
 	               .name = loop->name,
 	               .step_name = loop->step_name};
 	KArg *initial = arena_array(b->a, loop->carries.count + 1, sizeof *initial);

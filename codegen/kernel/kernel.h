@@ -258,6 +258,7 @@ typedef struct KLoop {
 	int skew;             /* statements marked `ahead` are to run so many steps early: rewrite_skew.c, _ahead.c */
 	bool paired;          /* two steps are to stand in one iteration: rewrite_pairs.c */
 	bool across;          /* the last step starts the copies of the next grid point's first one: drive_fori.c */
+	bool lane_sums;       /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
 	int unroll;           /* the compiler is to put so many steps in one iteration; 0: one */
 	VEC(KHanded) handed;  /* from what is marked to the rest */
 	IntId runs;           /* how often the region runs; NONE: once for each step */

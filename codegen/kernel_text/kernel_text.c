@@ -377,6 +377,8 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		put_line(t, "pairs");
 	if (loop->across)
 		put_line(t, "across");
+	if (loop->lane_sums)
+		put_line(t, "lane_sums");
 	if (loop->unroll)
 		put_option(t, "unroll", loop->unroll);
 	if (loop->runs != NONE) {

@@ -341,6 +341,8 @@ typedef struct Loop {
 	bool unmasked;            /* steps that masks leave whole are computed without: rewrite_unmasked.c */
 	const char *unmasked_why; /* why, or why not; NULL: it has no such mask */
 	const char *pair_why;     /* why, or why not; NULL if it is not skewed */
+	bool lane_sums;           /* sums along lanes that it carries are kept in 128 lanes: lane_sums.c */
+	const char *lane_sums_why; /* why, or why not; NULL: it carries none */
 	bool across;              /* the last step of a grid point copies the windows of the next one's first step */
 	const char *across_why;
 	const char *name;      /* of its step function */

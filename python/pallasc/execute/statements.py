@@ -218,6 +218,7 @@ _LOOP_WORDS = (
     "skew",
     "pairs",
     "across",
+    "lane_sums",
     "runs",
     "unroll",
     "window",

@@ -1,0 +1,61 @@
+/* lane_sums.c - whether the sums of rows that a loop carries are kept in 128 lanes, and summed along them behind it.
+ *
+ * A step that sums along lanes waits for the cross-lane unit before it can add the sum to what it carries. The parts of
+ * 128 lanes can be added as they are (rewrite_lane_sums.c): a column takes as many registers, and as much VMEM. `auto`:
+ * where no matmul hides that wait. */
+#include "loops.h"
+
+enum { LANES = 128 };
+
+/* The sum of a tile's rows, before views of it: float32, of whole registers, more than one. */
+static bool sums_lanes(const Planner *p, NodeId n) {
+	while (n != NONE && op_lowering(node_get(p->m, n)->op) == LOWER_VIEW)
+		n = node_input(p->m, n, 0);
+	NodeId x = n != NONE && op_canonical(node_get(p->m, n)->op) == OP_SUM ? node_input(p->m, n, 0) : NONE;
+	int64_t columns = 0;
+	if (x == NONE || node_type(p->m, n)->dtype != DTYPE_F32)
+		return false;
+	const Type *t = node_type(p->m, x);
+	return t->count >= 2 && expr_value(p->m, t->dims[t->count - 1], &columns) && columns > LANES &&
+	       columns % LANES == 0;
+}
+
+/* What is carried, or a multiple of it. */
+static bool is_total(const Planner *p, NodeId n, NodeId carried) {
+	bool product = n != NONE && op_canonical(node_get(p->m, n)->op) == OP_MUL;
+	return n == carried ||
+	       (product && (node_input(p->m, n, 0) == carried || node_input(p->m, n, 1) == carried));
+}
+
+static bool carries_sum(const Planner *p, const Loop *loop, const Carry *c) {
+	const Arg *given = arg_item(p->m, graph_results(p->m, loop->graph), c->output);
+	NodeId carried = graph_get(p->m, loop->graph)->placeholders.at[c->arg];
+	if (given->kind != ARG_REF || op_canonical(node_get(p->m, given->node)->op) != OP_ADD)
+		return false;
+	NodeId a = node_input(p->m, given->node, 0), b = node_input(p->m, given->node, 1);
+	return (is_total(p, a, carried) && sums_lanes(p, b)) || (is_total(p, b, carried) && sums_lanes(p, a));
+}
+
+static bool has_matmul(const Planner *p, const Loop *loop) {
+	bool any = false;
+	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && !any; n = node_get(p->m, n)->next)
+		any = op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL;
+	return any;
+}
+
+void plan_lane_sums(Planner *p) {
+	Switch asked = (Switch)p->m->config.lane_sums.value;
+	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
+		Loop *loop = &p->plan->loops.at[l];
+		bool sums = false;
+		for (uint32_t i = 0; i < loop->carries.count; i++)
+			sums = sums || carries_sum(p, loop, &loop->carries.at[i]);
+		if (!sums)
+			continue;
+		const char *why = asked == SWITCH_OFF                         ? "pallas_lane_sums is off"
+		                  : asked == SWITCH_AUTO && has_matmul(p, loop) ? "the step has matmuls"
+		                                                              : NULL;
+		loop->lane_sums = !why;
+		loop->lane_sums_why = why ? why : "they are summed along lanes once, behind it";
+	}
+}
