@@ -23,8 +23,7 @@ static bool sums_lanes(const Planner *p, NodeId n) {
 /* What is carried, or a multiple of it. */
 static bool is_total(const Planner *p, NodeId n, NodeId carried) {
 	bool product = n != NONE && op_canonical(node_get(p->m, n)->op) == OP_MUL;
-	return n == carried ||
-	       (product && (node_input(p->m, n, 0) == carried || node_input(p->m, n, 1) == carried));
+	return n == carried || (product && (node_input(p->m, n, 0) == carried || node_input(p->m, n, 1) == carried));
 }
 
 static bool carries_sum(const Planner *p, const Loop *loop, const Carry *c) {
@@ -52,9 +51,9 @@ void plan_lane_sums(Planner *p) {
 			sums = sums || carries_sum(p, loop, &loop->carries.at[i]);
 		if (!sums)
 			continue;
-		const char *why = asked == SWITCH_OFF                         ? "pallas_lane_sums is off"
+		const char *why = asked == SWITCH_OFF                           ? "pallas_lane_sums is off"
 		                  : asked == SWITCH_AUTO && has_matmul(p, loop) ? "the step has matmuls"
-		                                                              : NULL;
+		                                                                : NULL;
 		loop->lane_sums = !why;
 		loop->lane_sums_why = why ? why : "they are summed along lanes once, behind it";
 	}

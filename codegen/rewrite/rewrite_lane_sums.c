@@ -23,9 +23,7 @@ typedef struct LaneSums {
 
 static StmtId def_of(const Kernel *k, KArg x) { return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE; }
 
-static const KValue *value_of(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE ? &k->values.at[x.value] : NULL;
-}
+static const KValue *value_of(const Kernel *k, KArg x) { return x.kind == KARG_VALUE ? &k->values.at[x.value] : NULL; }
 
 /* ---- equal lanes ------------------------------------------------------------------------------------------------ */
 
@@ -208,7 +206,8 @@ static void find_choice(const LaneSums *l, LaneSum *found) {
 	Kernel *k = l->k;
 	const KLoop *loop = kernel_stmt(k, l->loop)->loop;
 	StmtId s = def_of(k, found->part), mask = NONE;
-	if (s != NONE && kernel_stmt(k, s)->op == K_MASK && is_zero(*kernel_arg(k, s, 2)) && l->uses[found->part.value] == 1)
+	if (s != NONE && kernel_stmt(k, s)->op == K_MASK && is_zero(*kernel_arg(k, s, 2)) &&
+	    l->uses[found->part.value] == 1)
 		mask = s, s = def_of(k, *kernel_arg(k, s, 0));
 	if (s == NONE || kernel_stmt(k, s)->op != OP_WHERE || loop->rank != 1 ||
 	    found->total.value != loop->carried.at[found->at] || !is_zero(*kernel_arg(k, s, 2)) ||
