@@ -1,4 +1,4 @@
-"""The rewrite that keeps carried sums of rows in 128 lanes, on kernel text: what it makes, what not."""
+"""The rewrite that keeps carried sums of rows in 128 lanes, on kernel text."""
 
 import executed
 import numpy as np
