@@ -8,38 +8,46 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+CHOOSES = "testdata/coverage/graphs/cross_entropy_online.json"
 TWO_PASS = "testdata/graphs/softmax_two_pass.json"
-WHOLE = ("--set", "pallas_whole_rows=off")
+ATTENTION = "testdata/graphs/attention.json"
+MATMULS = ("pallas_transposed_scores=off", "block_sizes=[1,128,256]")
+KEPT = ["carried in 128 lanes: they are summed along lanes once, behind it"]
 
 
-def explained(graph, *words):
-    """What --explain says of sums along lanes."""
-    ran = kit.accepted("--target=v6e", "--explain", "--emit=none", graph, *words)
-    return [
-        line.split("sums along lanes are ")[1]
-        for line in ran.err.splitlines()
-        if "sums along lanes are " in line
-    ]
+def compiled(graph, *settings):
+    """What --explain says of sums along lanes, and the module."""
+    words = [f"--set={setting}" for setting in settings]
+    ran = kit.accepted("--target=v6e", "--explain", graph, *words)
+    said = [line.split("sums along lanes are ") for line in ran.err.splitlines()]
+    return [parts[1] for parts in said if len(parts) > 1], ran.out
 
 
-def test_a_loop_that_waits_for_sums_keeps_them():
-    said = explained(TWO_PASS, *WHOLE)
-    assert said == ["carried in 128 lanes: they are summed along lanes once, behind it"]
-    source = kit.accepted("--target=v6e", TWO_PASS, *WHOLE).out
-    assert "row_sum_1 = _fold_lanes(" in source
+def test_what_a_column_chooses_is_selected_and_all_sums_are_kept():
+    said, module = compiled(CHOOSES, "block_sizes=[64,256]")
+    assert said == KEPT
+    assert "_fold_where(picked, hit, " in module
+    assert "_fold_lanes(" in module
 
 
 def test_off_sums_in_each_step():
-    off = (*WHOLE, "--set", "pallas_lane_sums=off")
-    assert explained(TWO_PASS, *off) == ["made in each step: pallas_lane_sums is off"]
-    assert "_fold_lanes" not in kit.accepted("--target=v6e", TWO_PASS, *off).out
+    said, module = compiled(CHOOSES, "block_sizes=[64,256]", "pallas_lane_sums=off")
+    assert said == ["made in each step: pallas_lane_sums is off"]
+    assert "_fold_" not in module
 
 
-@pytest.mark.parametrize("switch, begins", [("auto", "made in each step: "), ("on", "carried in ")])
-def test_matmuls_hide_the_wait(switch, begins):
-    keys = ("pallas_transposed_scores=off", "block_sizes=[1,128,256]", f"pallas_lane_sums={switch}")
-    said = explained("testdata/graphs/attention.json", *(f"--set={key}" for key in keys))
-    assert said and all(line.startswith(begins) for line in said)
+def test_other_sums_are_kept_where_it_is_on():
+    assert compiled(TWO_PASS, "pallas_whole_rows=off")[0] == [
+        "made in each step: none is of what a column's number chooses"
+    ]
+    said, module = compiled(TWO_PASS, "pallas_whole_rows=off", "pallas_lane_sums=on")
+    assert said == KEPT
+    assert "row_sum_1 = _fold_lanes(" in module
+
+
+def test_beside_matmuls_too():
+    assert compiled(ATTENTION, *MATMULS)[0] != KEPT
+    assert compiled(ATTENTION, *MATMULS, "pallas_lane_sums=on")[0] == KEPT
 
 
 @pytest.mark.parametrize("loop", ["unroll", "fori_loop", "emit_pipeline"])
