@@ -275,8 +275,9 @@ static void read_region(KReader *r, StmtId loop, RegionId *region) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim",  "peel",   "mask",   "skew",   "window", "hand", "pairs",
-	                                    "runs", "before", "behind", "unroll", "across", "tail", "lane_sums", NULL};
+	static const char *const words[] = {"dim",    "peel",   "mask", "skew",      "window",
+	                                    "hand",   "pairs",  "runs", "before",    "behind",
+	                                    "unroll", "across", "tail", "lane_sums", NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;

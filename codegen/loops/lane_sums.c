@@ -46,9 +46,11 @@ static NodeId carried_sum(const Planner *p, const Loop *loop, const Carry *c) {
 	return is_total(p, a, carried) && sums_lanes(p, b) ? b : is_total(p, b, carried) && sums_lanes(p, a) ? a : NONE;
 }
 
-/* Of elements that a comparison chooses, as that of the label. */
+/* Of elements that a comparison chooses, as that of the label, masked or not. */
 static bool sums_choice(const Planner *p, NodeId sum) {
 	NodeId x = summed(p, sum);
+	if (op_of(p, x) == OP_MASK_TO)
+		x = node_input(p->m, x, 0);
 	return op_of(p, x) == OP_WHERE && op_of(p, node_input(p->m, x, 0)) == OP_EQ;
 }
 
