@@ -54,10 +54,14 @@ static bool sums_choice(const Planner *p, NodeId sum) {
 	return op_of(p, x) == OP_WHERE && op_of(p, node_input(p->m, x, 0)) == OP_EQ;
 }
 
-static bool has_matmul(const Planner *p, const Loop *loop) {
+/* In its steps, or in those of a loop in them. */
+static bool has_matmul(const Planner *p, uint32_t l) {
+	const Loop *loop = &p->plan->loops.at[l];
 	bool any = false;
 	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && !any; n = node_get(p->m, n)->next)
 		any = op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL;
+	for (uint32_t i = l + 1; i < p->plan->loops.count && !any; i++)
+		any = p->plan->loops.at[i].parent == l && has_matmul(p, i);
 	return any;
 }
 
@@ -75,8 +79,8 @@ void plan_lane_sums(Planner *p) {
 			continue;
 		const char *why = asked == SWITCH_OFF                ? "pallas_lane_sums is off"
 		                  : asked == SWITCH_AUTO && !chooses ? "none is of what a column's number chooses"
-		                  : asked == SWITCH_AUTO && has_matmul(p, loop) ? "the step has matmuls"
-		                                                                : NULL;
+		                  : asked == SWITCH_AUTO && has_matmul(p, l) ? "the step has matmuls"
+		                                                             : NULL;
 		loop->lane_sums = !why;
 		loop->lane_sums_why = why ? why : "they are summed along lanes once, behind it";
 	}
