@@ -199,6 +199,7 @@ void build_loop(Builder *b, NodeId call) {
 	               .paired = loop->paired,
 	               .across = loop->across,
 	               .fenced = loop->fenced,
+	               .lane_sums = loop->lane_sums,
 	               .name = loop->name,
 	               .step_name = loop->step_name};
 	KArg *initial = arena_array(b->a, loop->carries.count + 1, sizeof *initial);

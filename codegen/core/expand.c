@@ -142,6 +142,7 @@ void expand_statement(Expander *e, StmtId stmt) {
 	case K_FOLD_SUM:
 	case K_FOLD_MAX:
 	case K_FOLD_MIN: expand_fold(e, s); break;
+	case K_FOLD_WHERE: expand_fold_where(e, s); break;
 	case K_TRANSPOSE:
 	case K_SWAPAXES: expand_transpose(e, s); break;
 	case K_CONCATENATE: expand_join(e, s); break;

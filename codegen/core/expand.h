@@ -69,6 +69,7 @@ void expand_mask(Expander *e, const KStmt *s);
 void expand_reduce(Expander *e, const KStmt *s);
 void expand_product(Expander *e, const KStmt *s);
 void expand_fold(Expander *e, const KStmt *s);
+void expand_fold_where(Expander *e, const KStmt *s);
 
 /* expand_moves.c: lanes and rows that go elsewhere, or registers that are called otherwise. */
 void expand_transpose(Expander *e, const KStmt *s);

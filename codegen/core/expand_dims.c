@@ -88,6 +88,17 @@ void expand_fold(Expander *e, const KStmt *s) {
 	*result_form(e, s) = part;
 }
 
+/* Each 128 lanes are chosen, or what there is. */
+void expand_fold_where(Expander *e, const KStmt *s) {
+	const KValue *x = expand_tile(e, s, 2);
+	if (!x)
+		return;
+	RegisterForm part = expand_traced(e, s, 2)->form;
+	part.splat = false;
+	count_operations(e, RO_SELECT, value_as(x, &part));
+	*result_form(e, s) = part;
+}
+
 RegisterForm expand_places(Expander *e, const KValue *v, uint32_t axis) {
 	RegisterForm out = usual_form(DTYPE_I32);
 	out.same_lanes = axis + 1 != v->rank;

@@ -274,6 +274,7 @@ static Work work_of(const Core *c, StmtId stmt) {
 	case K_FOLD_SUM:
 	case K_FOLD_MAX:
 	case K_FOLD_MIN: w.of[UNIT_VALU] += work_registers(c, s, 1); break;
+	case K_FOLD_WHERE: w.of[UNIT_VALU] += work_registers(c, s, 2); break;
 	case K_CUMSUM:
 	case K_CUMPROD: work_of_scan(c, s, &w); break;
 	case K_SORT: work_of_sort(c, s, &w); break;

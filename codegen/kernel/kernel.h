@@ -257,8 +257,10 @@ typedef struct KLoop {
 	VEC(BufferId) odd;    /* by argument: scratch that rewrite_pairs.c takes for it between two steps; NONE */
 	int skew;             /* statements marked `ahead` are to run so many steps early: rewrite_skew.c, _ahead.c */
 	bool paired;          /* two steps are to stand in one iteration: rewrite_pairs.c */
-	bool across;          /* the last step starts the copies of the first windows of what runs next: drive_fori.c, drive_items.c */
+	bool across;          /* the last step starts the copies of the first windows of what runs next: drive_fori.c,
+	                         drive_items.c */
 	bool fenced;          /* of a fori_loop: each iteration stands there, behind a fence: drive_fori.c */
+	bool lane_sums;       /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
 	int unroll;           /* the compiler is to put so many steps in one iteration; 0: one */
 	VEC(KHanded) handed;  /* from what is marked to the rest */
 	IntId runs;           /* how often the region runs; NONE: once for each step */

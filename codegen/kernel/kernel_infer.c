@@ -308,6 +308,7 @@ static bool shape_of(KInfer *in, uint16_t op) {
 	case K_FOLD_SUM:
 	case K_FOLD_MAX:
 	case K_FOLD_MIN:
+	case K_FOLD_WHERE:
 	case K_ALL_SUM:
 	case K_ALL_MAX:
 	case K_ALL_MIN: return first(in);
@@ -403,7 +404,7 @@ static void dtype_of(KInfer *in, uint16_t op) {
 		*in->dtype = DTYPE_I32;
 	bool keeps = op == K_LET || op == K_MASK || op == K_KEEP || op == K_WITHIN || op == K_STRIDED ||
 	             (op >= K_RESHAPE && op <= K_TO_COLUMN) || (op >= K_MAX && op <= K_MIN) ||
-	             (op >= K_FOLD_SUM && op <= K_FOLD_MIN) || (op >= K_ALL_SUM && op <= K_ALL_MIN);
+	             (op >= K_FOLD_SUM && op <= K_FOLD_WHERE) || (op >= K_ALL_SUM && op <= K_ALL_MIN);
 	if (keeps && x)
 		*in->dtype = x->dtype;
 }

@@ -275,8 +275,9 @@ static void read_region(KReader *r, StmtId loop, RegionId *region) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim",    "peel",   "mask",   "skew",   "window", "hand", "pairs", "runs",
-	                                    "before", "behind", "unroll", "across", "fenced", "tail", NULL};
+	static const char *const words[] = {"dim",    "peel", "mask",      "skew",   "window", "hand",
+	                                    "pairs",  "runs", "before",    "behind", "unroll", "across",
+	                                    "fenced", "tail", "lane_sums", NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -300,7 +301,8 @@ static bool read_loop_line(KReader *r, void *data) {
 	case 10: loop->unroll = (int)kread_number(r, "how many steps", 2, INT16_MAX); break;
 	case 11: loop->across = true; break;
 	case 12: loop->fenced = true; break;
-	default: read_region(r, *stmt, &loop->tail); break;
+	case 13: read_region(r, *stmt, &loop->tail); break;
+	default: loop->lane_sums = true; break;
 	}
 	return true;
 }

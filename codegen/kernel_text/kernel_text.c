@@ -379,6 +379,8 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		put_line(t, "across");
 	if (loop->fenced)
 		put_line(t, "fenced");
+	if (loop->lane_sums)
+		put_line(t, "lane_sums");
 	if (loop->unroll)
 		put_option(t, "unroll", loop->unroll);
 	if (loop->runs != NONE) {

@@ -239,6 +239,7 @@ static bool arity_of(uint16_t op, uint32_t *least, uint32_t *most) {
 	                               {K_FOLD_SUM, 2, 2},
 	                               {K_FOLD_MAX, 2, 2},
 	                               {K_FOLD_MIN, 2, 2},
+	                               {K_FOLD_WHERE, 3, 3},
 	                               {K_DOT, 2, 2},
 	                               {K_TRUNC_DIVIDE, 2, 2},
 	                               {K_INT_POWER, 2, 2},

@@ -20,10 +20,11 @@ bool plan_loops(Planner *p); /* loops.c */
 /* straight.c: why this loop is straight code whatever type is asked for; NULL if it is not. Marks the plan if it could
  * be. */
 const char *loop_straight(Planner *p, const Loop *loop);
-bool plan_carries(Planner *p);  /* loops.c */
-void plan_unmasked(Planner *p); /* unmasked.c; after plan_skew() */
-void plan_across(Planner *p);   /* across.c; after plan_skew() */
-void plan_skew(Planner *p);     /* skew.c */
+bool plan_carries(Planner *p);   /* loops.c */
+void plan_unmasked(Planner *p);  /* unmasked.c; after plan_skew() */
+void plan_lane_sums(Planner *p); /* lane_sums.c; after plan_skew() */
+void plan_across(Planner *p);    /* across.c; after plan_skew() */
+void plan_skew(Planner *p);      /* skew.c */
 /* counted.c: how many steps a loop of computed bounds has, over the grid. */
 typedef struct StepCounts {
 	uint32_t dim; /* of the grid: what alone moves the bounds */

@@ -329,20 +329,22 @@ typedef struct Loop {
 	bool masked; /* its step function takes a flag `ragged`: that step masks */
 	VEC(Window) windows;
 	VEC(Carry) carries;
-	bool skewed;              /* each step computes what the next one starts with, or */
-	int ahead;                /* one so many steps later: more than one only where the loop is unrolled */
-	VEC(Handed) handed;       /* and hands it on */
-	const char *skew_why;     /* why, or why not */
-	double overlap_flops;     /* of a step's matmuls that can run beside the step before: skew.c */
-	bool paired;              /* two steps of a skewed fori_loop stand in one iteration */
-	bool fenced;              /* and each iteration, straight code of its own, behind a fence: it is unrolled */
-	bool flagged;             /* choices by position are made under a flag of the last steps: counted.c */
-	bool cut;                 /* ... which are computed in blocks: rewrite_blocks.c */
-	const char *cut_why;      /* why, or why not; NULL if it is not flagged */
-	bool unmasked;            /* steps that masks leave whole are computed without: rewrite_unmasked.c */
-	const char *unmasked_why; /* why, or why not; NULL: it has no such mask */
-	const char *pair_why;     /* why, or why not; NULL if it is not skewed */
-	bool across;              /* the last step copies the first windows of what runs next */
+	bool skewed;               /* each step computes what the next one starts with, or */
+	int ahead;                 /* one so many steps later: more than one only where the loop is unrolled */
+	VEC(Handed) handed;        /* and hands it on */
+	const char *skew_why;      /* why, or why not */
+	double overlap_flops;      /* of a step's matmuls that can run beside the step before: skew.c */
+	bool paired;               /* two steps of a skewed fori_loop stand in one iteration */
+	bool fenced;               /* and each iteration, straight code of its own, behind a fence: it is unrolled */
+	bool flagged;              /* choices by position are made under a flag of the last steps: counted.c */
+	bool cut;                  /* ... which are computed in blocks: rewrite_blocks.c */
+	const char *cut_why;       /* why, or why not; NULL if it is not flagged */
+	bool unmasked;             /* steps that masks leave whole are computed without: rewrite_unmasked.c */
+	const char *unmasked_why;  /* why, or why not; NULL: it has no such mask */
+	const char *pair_why;      /* why, or why not; NULL if it is not skewed */
+	bool across;               /* the last step copies the first windows of what runs next */
+	bool lane_sums;            /* sums along lanes that it carries are kept in 128 lanes: lane_sums.c */
+	const char *lane_sums_why; /* why, or why not; NULL: it carries none */
 	const char *across_why;
 	const char *name;      /* of its step function */
 	const char *step_name; /* of its step variable; of a loop of several dims, of the flattened one */

@@ -219,6 +219,12 @@ static const Helper helpers[HELPER_COUNT] = {
 	 "    for i in range(128, x.shape[-1], 128):\n"
 	 "        part = combine(part, x[..., i : i + 128])\n"
 	 "    return combine(total, part)\n"},
+	{"_fold_where", NULL,
+	 "def _fold_where(total, condition, x):\n"
+	 "    \"\"\"total [..., 128], or of each 128 lanes of x those where the condition holds.\"\"\"\n"
+	 "    for i in range(0, x.shape[-1], 128):\n"
+	 "        total = jnp.where(condition[..., i : i + 128], x[..., i : i + 128], total)\n"
+	 "    return total\n"},
 	{"_flip", NULL,
 	 "def _flip(x, axis):\n"
 	 "    \"\"\"x reversed along one of its last two axes: lane i of each chunk trades places with lane i ^ 1,\n"

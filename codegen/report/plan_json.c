@@ -386,6 +386,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_bool(j, "fenced", l->fenced);
 	put_bool(j, "across", l->across);
 	put_bool(j, "unmasked", l->unmasked);
+	put_bool(j, "lane_sums", l->lane_sums);
 	put_bool(j, "blocks", l->cut);
 	open_line(j, "handed", "[");
 	for (uint32_t i = 0; i < l->handed.count; i++)

@@ -77,6 +77,9 @@ static void remark_loops(Plan *plan) {
 		if (l->unmasked_why)
 			plan_remark(plan, "%s: steps that masks leave whole are %scomputed without them: %s", l->name,
 			            l->unmasked ? "" : "not ", l->unmasked_why);
+		if (l->lane_sums_why)
+			plan_remark(plan, "%s: sums along lanes are %s: %s", l->name,
+			            l->lane_sums ? "carried in 128 lanes" : "made in each step", l->lane_sums_why);
 		if (l->across)
 			plan_remark(plan, "%s: the next %s's first windows are copied in the last step: %s", l->name,
 			            l->parent == NONE ? "point" : "item", l->across_why);
@@ -111,6 +114,7 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_skew(&p);
 	plan_across(&p);
 	plan_unmasked(&p);
+	plan_lane_sums(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
 	plan_costs(&p);
 	plan_fused(&p);

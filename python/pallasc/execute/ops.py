@@ -434,6 +434,19 @@ BUILDERS["fold_sum"] = _fold(np.add)
 BUILDERS["fold_max"], BUILDERS["fold_min"] = _fold(np.maximum), _fold(np.minimum)
 
 
+@_builder("fold_where")
+def _fold_where(case):
+    """`total` [..., 128], or of each 128 lanes of x those where the condition holds."""
+
+    def run(total, condition, x):
+        for at in range(0, x.shape[-1], LANES):
+            part = slice(at, at + LANES)
+            total = np.where(condition[..., part], x[..., part], total)
+        return total
+
+    return run
+
+
 @_builder("dot")
 def _dot(case):
     a, b = case.get("a"), case.get("b")

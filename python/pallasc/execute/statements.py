@@ -219,6 +219,7 @@ _LOOP_WORDS = (
     "pairs",
     "across",
     "fenced",
+    "lane_sums",
     "runs",
     "unroll",
     "window",
