@@ -85,7 +85,21 @@ $(BUILD)/tools/%: tools/%.c $(BUILD)/libpallasc.a Makefile
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(BUILD)/libpallasc.a $(LDLIBS)
 
--include $(OBJECTS:.o=.d) $(COMMAND_OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
+# What fails: malloc as a library to be preloaded, and programs that ask libpallasc for much at once (tests/faults).
+FAULTS = $(BUILD)/tests/faults
+FAULT_TOOLS = $(FAULTS)/failing_malloc.so $(FAULTS)/allocations $(FAULTS)/threads
+$(FAULTS)/failing_malloc.so: tests/faults/failing_malloc.c tests/faults/failing_malloc.h Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -shared -o $@ $< -ldl
+
+$(FAULTS)/allocations: tests/faults/failing_malloc.c
+$(FAULTS)/allocations $(FAULTS)/threads: $(FAULTS)/%: tests/faults/%.c $(BUILD)/libpallasc.a Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -pthread -MF $@.d -o $@ $(filter %.c,$^) $(BUILD)/libpallasc.a $(LDLIBS) -ldl
+
+-include $(OBJECTS:.o=.d) $(COMMAND_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(FAULT_TOOLS:=.d)
 
 # ---- running and checking ---------------------------------------------------------------------------------------------
 
