@@ -1,11 +1,12 @@
 """`pallasc COMMAND ...`, of the commands that Python runs; `python -m pallasc COMMAND ...`."""
 
+import contextlib
 import importlib
 import os
-import signal
 import sys
 
 from .errors import PallascError
+from .limit import ending, exit_status
 
 COMMANDS = {
     "export": "trace a Helion kernel and write its graph",
@@ -37,16 +38,21 @@ def usage():
 
 
 def main(argv=None):
-    """Runs a command; gives the exit status. No traceback reaches the user."""
+    """Runs a command; gives the exit status. No traceback reaches the user.
+
+    SIGINT, SIGTERM and SIGHUP end it as `Ended` does: workers and temporary files go with it. But
+    what waits for a TPU itself may never look, and is ended by the system.
+    """
     argv = sys.argv[1:] if argv is None else argv
     try:
-        status = _dispatch(argv)
-        sys.stdout.flush()
+        with contextlib.nullcontext() if argv[:1] == ["on-tpu"] else ending():
+            status = _dispatch(argv)
+            sys.stdout.flush()
         return status
     except PallascError as error:
         return _fail(str(error), error.exit_status)
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as interrupt:
+        return exit_status(interrupt)
     except BrokenPipeError:
         _discard_output()
         return 3

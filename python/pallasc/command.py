@@ -3,10 +3,8 @@
 import argparse
 import functools
 import json
-import os
-from pathlib import Path
 
-from .errors import FileError, UsageError
+from .errors import UsageError
 from .module import read_text
 
 
@@ -73,16 +71,6 @@ def read_json(path, what):
     if not isinstance(value, dict):
         raise UsageError(f"{path}: a {what} is a JSON object")
     return value
-
-
-def write_file(path, text):
-    """A file with this text, whole or not at all. Raises FileError."""
-    part = f"{path}.part"
-    try:
-        Path(part).write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}") from None
 
 
 def parse_set(text):

@@ -1,4 +1,4 @@
-"""What the tests of this room share: programs that fail on purpose, and how an output must be left."""
+"""What the tests of this room share: programs that fail, and how an output must be left."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Outputs that cannot be written, or not to their end, and signals that come amid: of the command."""
+"""Outputs of the command that cannot be written, or not to their end; signals that come amid."""
 
 import os
 import resource
