@@ -405,7 +405,8 @@ faults: need-c
 	build/asan/tests/faults/allocations $(FAULT_GRAPHS)
 
 # Eight threads compile different graphs at once, and judge one graph's configurations, under ThreadSanitizer.
-TSAN = BUILD=build/tsan PROGRAM=build/tsan/pallasc CFLAGS='-O1 -g -fsanitize=thread'
+# (gcc warns of what its own instrumentation puts around setjmp.)
+TSAN = BUILD=build/tsan PROGRAM=build/tsan/pallasc CFLAGS='-O1 -g -fsanitize=thread' WARNINGS='-Wall -Wextra'
 tsan: need-c
 	@$(MAKE) --no-print-directory $(JOBS) $(TSAN) all build/tsan/tests/faults/threads
 	build/tsan/tests/faults/threads 400 $(FAULT_GRAPHS)

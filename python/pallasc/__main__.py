@@ -3,7 +3,11 @@
 import contextlib
 import importlib
 import os
+import signal
 import sys
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until main() no interrupt is worth a traceback
 
 from .errors import PallascError
 from .limit import ending, exit_status
@@ -46,7 +50,10 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     try:
         with contextlib.nullcontext() if argv[:1] == ["on-tpu"] else ending():
-            status = _dispatch(argv)
+            try:
+                status = _dispatch(argv)
+            except SystemExit as end:  # of --help; of a worker under a time limit
+                status = end.code
             sys.stdout.flush()
         return status
     except PallascError as error:

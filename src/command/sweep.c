@@ -106,22 +106,20 @@ typedef struct Worker {
 	pthread_t thread;
 } Worker;
 
-static void judge_all(Worker *w) {
+static void *work(void *argument) {
+	Worker *w = argument;
 	Sweep *s = w->sweep;
-	for (uint64_t chunk; take_chunk(s, &chunk);) {
+	uint64_t chunk;
+	if (setjmp(w->oom)) {
+		stop(s, true);
+		return NULL;
+	}
+	while (take_chunk(s, &chunk)) {
 		Chunk *c = &s->chunks[chunk % s->window];
 		c->arena.oom = &w->oom;
 		judge_chunk(s, c, chunk, w->shared, &w->work);
 		give_chunk(s, c, chunk);
 	}
-}
-
-static void *work(void *argument) {
-	Worker *w = argument;
-	if (setjmp(w->oom))
-		stop(w->sweep, true);
-	else
-		judge_all(w);
 	return NULL;
 }
 

@@ -81,7 +81,8 @@ def test_a_signal_ends_it_and_all_that_is_its_own(tmp_path, kernel, name, moment
     sent = time.monotonic()
     out, said = process.communicate(timeout=60)
     assert time.monotonic() - sent < 20
-    assert process.returncode == 128 + number, out + said
+    # Before main() the signal itself ends it: a shell tells the same of both.
+    assert process.returncode in (128 + number, -number), out + said
     assert "Traceback" not in said and "Error" not in said
     assert alive(mark) == []
     assert os.listdir(tmp_path / "tmp") == []
@@ -138,9 +139,8 @@ def test_a_folder_in_place_of_the_file(tmp_path):
     assert (status, said) == (3, "pallasc: error: cannot write out: Is a directory\n")
 
 
-@pytest.mark.parametrize("words", [["grad", path("layer_norm")], ["--help"], ["check", "--help"]])
+@pytest.mark.parametrize("words", [["grad", path("layer_norm")], ["check", "--help"]])
 def test_standard_output_is_full_or_closed(tmp_path, words):
-    words = ["check", "--help"] if words == ["--help"] else words
     with open("/dev/full", "w") as full:
         status, _, said = command(words, tmp_path, stdout=full)
     assert status == 3
