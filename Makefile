@@ -110,7 +110,7 @@ WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
 NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
-C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
+C_FILES = $(wildcard tools/*.c tests/faults/*.[ch] packaging/examples/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch])
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
 .PHONY: need-c need-venv need-export need-exports need-bench

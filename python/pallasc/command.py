@@ -3,6 +3,7 @@
 import argparse
 import functools
 import json
+import sys
 
 from .errors import UsageError
 from .module import read_text
@@ -17,6 +18,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         """Raises instead of printing the usage."""
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def _print_message(self, message, file=None):
+        """Argparse's own says nothing of a standard output that is full or closed."""
+        (file or sys.stdout).write(message)
 
 
 def positive(text):

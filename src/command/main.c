@@ -64,9 +64,10 @@ static void complain(Command *c, const char *code, const char *message) {
 }
 
 /* There is none for a Diag then. */
-static const char no_memory[] = "pallasc: error: out of memory\n",
-		  no_memory_json[] = "{\"severity\": \"error\", \"code\": \"out-of-memory\", "
-				     "\"message\": \"out of memory\"}\n";
+static const char no_memory[] = "pallasc: error: out of memory\n";
+static const char no_memory_json[] = "{\"severity\": \"error\", \"code\": \""
+				     "out-of-memory"
+				     "\", \"message\": \"out of memory\"}\n";
 
 static int fail_file(Command *c, const char *verb, const char *name, const char *why) {
 	complain(c, "file", arena_printf(&c->arena, "cannot %s %s: %s", verb, name, why));
