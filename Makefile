@@ -85,7 +85,21 @@ $(BUILD)/tools/%: tools/%.c $(BUILD)/libpallasc.a Makefile
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $< $(BUILD)/libpallasc.a $(LDLIBS)
 
--include $(OBJECTS:.o=.d) $(COMMAND_OBJECTS:.o=.d) $(UNIT_TESTS:=.d)
+# What fails: malloc as a library to be preloaded, and programs that ask libpallasc for much at once (tests/faults).
+FAULTS = $(BUILD)/tests/faults
+FAULT_TOOLS = $(FAULTS)/failing_malloc.so $(FAULTS)/allocations $(FAULTS)/threads
+$(FAULTS)/failing_malloc.so: tests/faults/failing_malloc.c tests/faults/failing_malloc.h Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -shared -o $@ $< -ldl
+
+$(FAULTS)/allocations: tests/faults/failing_malloc.c
+$(FAULTS)/allocations $(FAULTS)/threads: $(FAULTS)/%: tests/faults/%.c $(BUILD)/libpallasc.a Makefile
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -pthread -MF $@.d -o $@ $(filter %.c,$^) $(BUILD)/libpallasc.a $(LDLIBS) -ldl
+
+-include $(OBJECTS:.o=.d) $(COMMAND_OBJECTS:.o=.d) $(UNIT_TESTS:=.d) $(FAULT_TOOLS:=.d)
 
 # ---- running and checking ---------------------------------------------------------------------------------------------
 
@@ -96,7 +110,8 @@ WITH_PYTHON = PYTHONPATH=python JAX_PLATFORMS=cpu $(PYTHON)
 GRAPH = testdata/graphs/attention.json
 NEXT_GRAPH = testdata/graphs/softmax_two_pass.json
 SCRIPTS = $(filter-out %.py %.c,$(wildcard tools/*)) tests/corpus .ci/run
-C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h tests/unit/*.[ch] tests/fuzz/*.[ch])
+C_FILES = $(wildcard tools/*.c src/*/*.[ch] passes/*/*.[ch] codegen/*/*.[ch] include/*.h include/pallasc/*.h \
+	tests/unit/*.[ch] tests/fuzz/*.[ch] tests/faults/*.[ch] packaging/examples/*.c)
 
 # What a fresh machine lacks. Phony, but quick where nothing is missing.
 .PHONY: need-c need-venv need-export need-exports need-bench
@@ -178,7 +193,7 @@ PYTEST = $(WITH_PYTHON) -m pytest
 LONG_TESTS = $(addprefix tests/,$(addprefix whole/,test_numerics.py coverage/test_coverage.py test_tpu_compiler.py ops oracle) \
 	plan/test_memory.py)
 VERDICTS = $(BUILD)/verdicts.log
-check-python: build need-venv
+check-python: build need-venv $(FAULT_TOOLS)
 	@rm -f $(VERDICTS)
 	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
 		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/*/test_*.py tests/*/*/test_*.py)) python/tests
@@ -439,6 +454,26 @@ asan: need-c
 	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) all run-unit replay
 	tests/corpus build/asan/pallasc
 
+# Each allocation of the library fails in turn, alone and with all after it, under these sanitizers.
+FAULT_GRAPHS = $(addprefix testdata/,graphs/attention.json graphs/matmul_1024.json graphs/layer_norm.json \
+	coverage/graphs/jagged_softmax.json coverage/graphs/paged_decode.json)
+.PHONY: faults tsan threads
+faults: need-c
+	@$(MAKE) --no-print-directory $(JOBS) $(ASAN) build/asan/tests/faults/allocations
+	build/asan/tests/faults/allocations $(FAULT_GRAPHS)
+
+# Eight threads compile different graphs at once, and judge one graph's configurations, under ThreadSanitizer.
+# (gcc warns of what its own instrumentation puts around setjmp.)
+TSAN = BUILD=build/tsan PROGRAM=build/tsan/pallasc CFLAGS='-O1 -g -fsanitize=thread' WARNINGS='-Wall -Wextra'
+tsan: need-c
+	@$(MAKE) --no-print-directory $(JOBS) $(TSAN) all build/tsan/tests/faults/threads
+	build/tsan/tests/faults/threads 400 $(FAULT_GRAPHS)
+	build/tsan/pallasc sweep -j8 --sample 400 -o /dev/null $(GRAPH)
+
+# COUNT compilations in one process: the same texts each time, and no growth of its memory.
+threads: need-c $(FAULTS)/threads
+	$(FAULTS)/threads $(or $(COUNT),10000) $(FAULT_GRAPHS)
+
 valgrind: build
 	@tools/bootstrap valgrind
 	@$(MAKE) --no-print-directory run-unit RUNNER='valgrind -q --leak-check=full --error-exitcode=9'
@@ -528,6 +563,9 @@ help:
 	@echo 'make check-jax     six kernels simulated and compiled with each jax and libtpu of requirements-jax-*.txt'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
+	@echo 'make faults        the library with each of its allocations failing in turn, under the same: ten minutes'
+	@echo 'make tsan          eight threads compile at once, under ThreadSanitizer'
+	@echo 'make threads       10,000 compilations in one process: its memory must not grow; COUNT=N'
 	@echo 'make valgrind      unit tests under valgrind'
 	@echo 'make graphs        export testdata/graphs and testdata/coverage/graphs again; MATCH=TEXT only some of coverage'
 	@echo 'make modules       which printed modules differ from tests/modules.txt; AGAINST=DIR from those of a built tree:'

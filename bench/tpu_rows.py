@@ -65,7 +65,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--output", type=Path, default=FOLDER, metavar="DIR")
     folder = parser.parse_args().output
-    from pallasc.export import file_write, text
+    from pallasc.export import text
+    from pallasc.files import write_file
 
     folder.mkdir(parents=True, exist_ok=True)
     found = graphs()
@@ -73,8 +74,8 @@ def main():
         if path.stem not in found:
             path.unlink()
     for name, (kernel, args) in found.items():
-        file_write(str(folder / f"{name}.json"), text(measure.document(kernel, args)))
-    file_write(str(folder / "rows.json"), rows_text())
+        write_file(str(folder / f"{name}.json"), text(measure.document(kernel, args)))
+    write_file(str(folder / "rows.json"), rows_text())
 
 
 if __name__ == "__main__":

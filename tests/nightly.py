@@ -60,6 +60,18 @@ STEPS = (
         r"^(?:corpus: .*|\d+ unit tests)",
     ),
     Step(
+        "faults",
+        "each allocation of the library failing in turn, under ASan and UBSan",
+        "make faults",
+        r"^testdata/.*allocations.*",
+    ),
+    Step(
+        "threads",
+        "8 threads under ThreadSanitizer; 10,000 compilations in one process",
+        "make tsan && make threads",
+        r"^\d+ compilations of .*",
+    ),
+    Step(
         "mutations",
         "mutated graphs under ASan and UBSan",
         f"make mutations COUNT=20000 SEED={NIGHT}",

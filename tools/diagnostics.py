@@ -29,6 +29,7 @@ APART = {
     "json-number": "a number that JSON does not have, or that is too large",
     "json-utf8": "not valid UTF-8",
     "more-errors": "how many errors there are beyond the 20 that are shown",
+    "out-of-memory": "there is no memory for it; exit status 3",
     "unknown-argument": "the op has no such argument",
     "unknown-scalar": "there is no such scalar",
     "vmem": "the kernel needs more bytes of VMEM than the chip has: how many for what",

@@ -48,7 +48,8 @@ def export(manifest, target):
 
 def build(path, target):
     """Writes what each public function that a script defines returns."""
-    from pallasc.export import file_write, text
+    from pallasc.export import text
+    from pallasc.files import write_file
 
     spec = importlib.util.spec_from_file_location(path.name.replace(".", "_"), path)
     script = importlib.util.module_from_spec(spec)
@@ -56,7 +57,7 @@ def build(path, target):
     target.mkdir(parents=True, exist_ok=True)
     for name, function in inspect.getmembers(script, inspect.isfunction):
         if function.__module__ == script.__name__ and not name.startswith("_"):
-            file_write(str(target / f"{name}.json"), text(function()))
+            write_file(str(target / f"{name}.json"), text(function()))
             print(name, file=sys.stderr)
 
 

@@ -1,7 +1,6 @@
 /* kernel_lex.c - reading kernel text: tokens, the names in scope, complaints. */
 #include "kernel_reader.h"
-
-#include <jansson.h>
+#include "src/json/json.h"
 
 /* ---- complaints ------------------------------------------------------------------------------------------------- */
 
@@ -49,13 +48,7 @@ static const char *intern(KReader *r, size_t at, size_t length) {
 	return string_intern(r->a, &r->strings, text);
 }
 
-/* The value of JSON text; NULL: it is none. */
-static json_t *json_of(const KReader *r, size_t at, size_t length) {
-	json_error_t error;
-	return json_loadb(r->source->text + at, length, JSON_DECODE_ANY, &error);
-}
-
-static void take_number(KReader *r) {
+static void lex_number(KReader *r) {
 	Token *t = &r->token;
 	bool real = false, fits = true;
 	for (;; r->cursor++) {
@@ -79,14 +72,14 @@ static void take_number(KReader *r) {
 	}
 	if (!real)
 		return;
-	json_t *value = json_of(r, t->at, t->length);
+	json_t *value = json_of(r->a, r->source->text + t->at, t->length);
 	t->real = value ? json_real_value(value) : 0;
 	json_decref(value);
 	if (!value)
 		say(r, t->at, "kernel-number", NULL, "this is no number, or too large for one");
 }
 
-static void take_string(KReader *r) {
+static void lex_string(KReader *r) {
 	Token *t = &r->token;
 	for (r->cursor++; peek(r, 0) != '"' && peek(r, 0) != '\n' && r->cursor < r->source->length; r->cursor++)
 		r->cursor += peek(r, 0) == '\\' && peek(r, 1) != '\n';
@@ -98,7 +91,7 @@ static void take_string(KReader *r) {
 	t->length = r->cursor - t->at;
 	t->kind = TOKEN_STRING;
 	char *text = arena_alloc(r->a, t->length); /* running out of memory would leave the value behind */
-	json_t *value = json_of(r, t->at, t->length);
+	json_t *value = json_of(r->a, r->source->text + t->at, t->length);
 	bool good = value != NULL;
 	if (good)
 		memcpy(text, json_string_value(value), json_string_length(value));
@@ -108,7 +101,7 @@ static void take_string(KReader *r) {
 		say(r, t->at, "kernel-syntax", NULL, "the string is no string of JSON");
 }
 
-static void take_sign(KReader *r) {
+static void lex_sign(KReader *r) {
 	static const char *const signs[] = {"...", "+:", "*:", "==", "<=", ">=", NULL};
 	Token *t = &r->token;
 	char c = peek(r, 0);
@@ -142,9 +135,9 @@ void kread_token(KReader *r) {
 		return;
 	char c = peek(r, 0);
 	if (is_digit(c)) {
-		take_number(r);
+		lex_number(r);
 	} else if (c == '"') {
-		take_string(r);
+		lex_string(r);
 	} else if (is_letter(c) || (c == '%' && is_digit(peek(r, 1)))) {
 		t->kind = c == '%' ? TOKEN_NUMBERED : TOKEN_NAME;
 		for (r->cursor++; is_digit(peek(r, 0)) || (c != '%' && is_letter(peek(r, 0)));)
@@ -152,7 +145,7 @@ void kread_token(KReader *r) {
 		t->length = r->cursor - t->at;
 		t->text = intern(r, t->at, t->length);
 	} else {
-		take_sign(r);
+		lex_sign(r);
 	}
 }
 

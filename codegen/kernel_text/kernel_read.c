@@ -3,7 +3,7 @@
 #include "kernel_reader.h"
 #include "kernel_text.h"
 
-#include <jansson.h>
+#include "src/json/json.h"
 
 typedef struct Head {
 	bool config, sizes, axes, cost, vmem, estimate, host;
@@ -280,12 +280,11 @@ static KArray read_array(KReader *r) {
 }
 
 /* The members of a JSON object, to the end of the line. */
-static const char *read_members(KReader *r, const char *what) {
+static const char *member_text(KReader *r, const char *what) {
 	Token at = r->token; /* the word before it */
 	const char *members = kread_rest(r);
 	char *object = arena_printf(r->a, "{%s}", members);
-	json_error_t error;
-	json_t *value = r->failed ? NULL : json_loads(object, JSON_REJECT_DUPLICATES, &error);
+	json_t *value = r->failed ? NULL : json_of(r->a, object, strlen(object));
 	bool good = json_is_object(value);
 	json_decref(value);
 	if (!r->failed && !good)
@@ -334,9 +333,9 @@ static bool once(KReader *r, bool *seen) {
 
 static void read_head_line(KReader *r, Head *head) {
 	if (kread_is(r, "config") && once(r, &head->config)) {
-		r->p->config = read_members(r, "the configuration is");
+		r->p->config = member_text(r, "the configuration is");
 	} else if (kread_is(r, "sizes") && once(r, &head->sizes)) {
-		r->p->sizes = read_members(r, "the sizes are");
+		r->p->sizes = member_text(r, "the sizes are");
 	} else if (kread_is(r, "axes") && once(r, &head->axes)) {
 		kread_token(r);
 		while (!r->failed && r->token.kind != TOKEN_END) {

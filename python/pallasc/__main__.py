@@ -1,11 +1,16 @@
 """`pallasc COMMAND ...`, of the commands that Python runs; `python -m pallasc COMMAND ...`."""
 
+import contextlib
 import importlib
 import os
 import signal
 import sys
 
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until main() no interrupt is worth a traceback
+
 from .errors import PallascError
+from .limit import ending, exit_status
 
 COMMANDS = {
     "export": "trace a Helion kernel and write its graph",
@@ -38,16 +43,24 @@ def usage():
 
 
 def main(argv=None):
-    """Runs a command; gives the exit status. No traceback reaches the user."""
+    """Runs a command; gives the exit status. No traceback reaches the user.
+
+    SIGINT, SIGTERM and SIGHUP end it as `Ended` does: workers and temporary files go with it. But
+    what waits for a TPU itself may never look, and is ended by the system.
+    """
     argv = sys.argv[1:] if argv is None else argv
     try:
-        status = _dispatch(argv)
-        sys.stdout.flush()
+        with contextlib.nullcontext() if argv[:1] == ["on-tpu"] else ending():
+            try:
+                status = _dispatch(argv)
+            except SystemExit as end:  # of --help; of a worker under a time limit
+                status = end.code
+            sys.stdout.flush()
         return status
     except PallascError as error:
         return _fail(str(error), error.exit_status)
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as interrupt:
+        return exit_status(interrupt)
     except BrokenPipeError:
         _discard_output()
         return 3

@@ -12,16 +12,20 @@ import json
 import os
 import re
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import types
 from pathlib import Path
 
 from . import mesh
 from .chips import TOPOLOGIES, topology
 from .command import Parser, add_size_option, bytes_text, positive, seconds_text
 from .errors import FileError, UsageError
+from .files import keep, kept_json
 from .module import Module, kernel_text, read_module, vmem_limits
 
 TESTED_LIBTPU = "0.0.51"  # the extra `tpu` of pyproject.toml
@@ -81,19 +85,46 @@ class Worker:
       memory_bytes: resident memory at which it is given up.
       program: the module that it runs, which answers lines of JSON with lines of JSON.
       flags: of libtpu, such as "--xla_mosaic_dump_to=DIR".
+
+    Its temporary files stand in a folder of its own, which goes when it is closed; it ends when
+    this process does. Signals of a terminal reach this process alone, which then closes it.
     """
+
+    _lock, _open, _refused = threading.Lock(), set(), 0  # of all workers
 
     def __init__(self, memory_bytes=MEMORY_BYTES, program="pallasc.aot_worker", flags=()):
         require_libtpu()
         self.memory_bytes = memory_bytes
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", program, str(memory_bytes)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=worker_environment(flags),
-        )
+        with contextlib.ExitStack() as stack:
+            self._log = stack.enter_context(tempfile.TemporaryFile())
+            folder = stack.enter_context(temporary_folder())
+            with self._lock:
+                if self._refused:
+                    raise WorkerLost("crash", "interrupted")
+                self._process = subprocess.Popen(
+                    worker_command(program, memory_bytes),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    env=worker_environment(flags) | {"TMPDIR": folder},
+                    start_new_session=True,
+                )
+                self._open.add(self)
+            self._stack = stack.pop_all()
+
+    @classmethod
+    @contextlib.contextmanager
+    def ended(cls):
+        """Kills those of all threads; meanwhile none starts. Who asks one gets `WorkerLost`."""
+        with cls._lock:
+            cls._refused += 1
+            for worker in cls._open:
+                worker._process.kill()
+        try:
+            yield
+        finally:
+            with cls._lock:
+                cls._refused -= 1
 
     def request(self, job, timeout):
         """Sends `job`, a dict, and gives the answer, a dict."""
@@ -135,15 +166,19 @@ class Worker:
         telling = [line for line in lines if re.search(r"rror|atal|F\d{4}|LLVM|bad_alloc", line)]
         status = self._process.returncode
         how = f"signal {-status}" if status is not None and status < 0 else f"status {status}"
+        how += ", as for want of memory" if status == -signal.SIGKILL else ""
         return "\n".join([f"the compiler process ended with {how}", *telling[-3:]])
 
     def close(self):
         """Ends the process, whatever it does."""
+        with self._lock:
+            self._open.discard(self)
         self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
+        with contextlib.suppress(OSError):  # what was not sent is not wanted any more
+            self._process.stdin.close()
         self._process.stdout.close()
-        self._log.close()
+        self._stack.close()
 
 
 class WorkerLost(Exception):
@@ -152,6 +187,17 @@ class WorkerLost(Exception):
     def __init__(self, kind, message):
         super().__init__(message)
         self.kind = kind
+
+
+def worker_command(program, *arguments):
+    """The command of a process that runs a module of ours, and ends when this one does."""
+    words = [sys.executable, "-m", f"{__package__}.supervised", os.getpid(), program, *arguments]
+    return [str(word) for word in words]
+
+
+def temporary_folder():
+    """A `TemporaryDirectory` that something killed may still write into while it goes."""
+    return tempfile.TemporaryDirectory(prefix="pallasc-", ignore_cleanup_errors=True)
 
 
 def worker_environment(flags=()):
@@ -349,10 +395,13 @@ def _version(package):
 
 
 def _cache_load(key, result):
-    try:
-        stored = json.loads((cache_directory() / f"{key}.json").read_text())
-        fields = {name: stored[name] for name in _CACHED_FIELDS}
-    except (OSError, ValueError, KeyError, TypeError):
+    stored = kept_json(cache_directory() / f"{key}.json")
+    if not isinstance(stored, dict):
+        return False
+    fields = {name: stored.get(name, ...) for name in _CACHED_FIELDS}
+    if not all(isinstance(value, _CACHED_FIELDS[name]) for name, value in fields.items()):
+        return False
+    if not all(isinstance(size, int) for size in fields["kernels"]):
         return False
     for name, value in fields.items():
         setattr(result, name, value)
@@ -360,21 +409,18 @@ def _cache_load(key, result):
     return True
 
 
-_CACHED_FIELDS = (
-    *("ok", "kind", "message", "full", "vmem_bytes", "vmem_limit"),
-    *("kernels", "temp_bytes", "seconds"),
-)
+_COUNT = (int, types.NoneType)
+_CACHED_FIELDS = {
+    **{"ok": bool, "kind": str, "message": str, "full": str},
+    **{"vmem_bytes": _COUNT, "vmem_limit": _COUNT, "kernels": list, "temp_bytes": _COUNT},
+    "seconds": (int, float),
+}
 
 
 def _cache_store(key, result):
     """Keeps a verdict; a cache that cannot be written is no error."""
-    directory = cache_directory()
-    with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True)
-        fields = {name: getattr(result, name) for name in _CACHED_FIELDS}
-        with tempfile.NamedTemporaryFile("w", dir=directory, delete=False) as file:
-            json.dump(fields, file)
-        os.replace(file.name, directory / f"{key}.json")
+    fields = {name: getattr(result, name) for name in _CACHED_FIELDS}
+    keep(cache_directory() / f"{key}.json", json.dumps(fields))
 
 
 def result_text(result, verbose=False):

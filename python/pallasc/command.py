@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -21,6 +22,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         """Raises instead of printing the usage."""
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def _print_message(self, message, file=None):
+        """Argparse's own says nothing of a standard output that is full or closed."""
+        (file or sys.stdout).write(message)
 
 
 def positive(text):
@@ -94,16 +99,6 @@ def find_command():
     if found := shutil.which("pallasc"):
         return found
     raise FileError("no command pallasc: run `make`, or set PALLASC_COMMAND")
-
-
-def write_file(path, text):
-    """A file with this text, whole or not at all. Raises FileError."""
-    part = f"{path}.part"
-    try:
-        Path(part).write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}") from None
 
 
 def parse_set(text):

@@ -9,17 +9,16 @@ Needs torch and helion, which are imported only when something is exported.
 """
 
 import argparse
-import contextlib
 import importlib.util
 import json
 import os
 import sys
-import tempfile
 import traceback
 
 from .errors import FileError, PallascError, UsageError
 from .exporter.argspec import argument_make, argument_parse
 from .exporter.errors import ExportError
+from .files import write_file
 
 __all__ = ["ExportError", "arrays", "from_helion", "main", "text"]
 
@@ -160,7 +159,7 @@ def file_export(options):
     if options.output in (None, "-"):
         sys.stdout.write(text(document))
     else:
-        file_write(options.output, text(document))
+        write_file(options.output, text(document))
 
 
 def manifest_export(options):
@@ -184,7 +183,7 @@ def manifest_export(options):
         named = entry.get("named_sizes")
         mesh = entry.get("mesh")
         document = spec_export(*args, entry.get("name"), named_sizes=named, mesh=mesh)
-        file_write(os.path.join(target, entry["graph"] + ".json"), text(document))
+        write_file(os.path.join(target, entry["graph"] + ".json"), text(document))
         print(entry["graph"], file=sys.stderr)
 
 
@@ -268,27 +267,6 @@ def json_read(path):
         raise FileError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise ExportError(f"{path} is no JSON: {error}") from error
-
-
-def file_write(path, content):
-    """Replace a file at once: a temporary file beside it, then a rename."""
-    folder = os.path.dirname(path) or "."
-    temporary = None
-    try:
-        mask = os.umask(0)
-        os.umask(mask)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="\n", dir=folder, prefix=".pallasc-", delete=False
-        ) as file:
-            temporary = file.name
-            file.write(content)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        raise FileError(f"cannot write {path}: {error.strerror}") from error
 
 
 if __name__ == "__main__":

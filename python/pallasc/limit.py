@@ -1,8 +1,10 @@
-"""A time limit of a command that holds: the work is done by a process that can be killed.
+"""How a command ends before it is done: by a signal, or by a time limit that holds.
 
-A simulated wait, a long step of NumPy or of XLA's compiler cannot be interrupted from within.
+Of a limit, the work is done by a process that can be killed: a simulated wait, a long step of NumPy
+or of XLA's compiler cannot be interrupted from within.
 """
 
+import contextlib
 import os
 import select
 import signal
@@ -13,6 +15,47 @@ import time
 from .command import seconds_text
 
 _channel = None  # where a worker says what it does
+
+
+class Ended(KeyboardInterrupt):
+    """A signal that ends the command, raised where it is; `number` is the signal's."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+
+def exit_status(interrupt):
+    """Of a command that a KeyboardInterrupt ends: as a shell tells it of the signal."""
+    return 128 + getattr(interrupt, "number", signal.SIGINT)
+
+
+@contextlib.contextmanager
+def ending():
+    """Meanwhile SIGINT, SIGTERM and SIGHUP raise `Ended`; a second one ends the process at once.
+
+    Those that whoever started the process has ignored stay so. In the main thread alone.
+    """
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    before = {n: signal.getsignal(n) for n in numbers if n and signal.getsignal(n) in defaults}
+
+    def end(number, _):
+        for other in before:
+            signal.signal(other, signal.SIG_DFL)
+        raise Ended(number)
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) == end:
+                signal.signal(number, handler)
 
 
 def hold(seconds):
@@ -71,9 +114,9 @@ def _watch(worker, reader, seconds):
             if not data:
                 return _status(os.waitpid(worker, 0)[1])
             said, at = data.decode().splitlines()[-1], time.monotonic()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         _kill(worker)
-        return 128 + signal.SIGINT
+        return exit_status(interrupt)
     _kill(worker)
     now = time.monotonic()
     print(_message(seconds, said, now - at if said else 0.0), file=sys.stderr)

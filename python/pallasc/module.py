@@ -13,6 +13,7 @@ import types
 
 from . import chips
 from .errors import FileError, ModuleError, UsageError
+from .files import write_file
 
 # ast.parse counts its depth for all threads together (CPython 3.11): one at a time.
 PARSING = threading.Lock()
@@ -226,11 +227,7 @@ class Module:
 
     def save(self, path):
         """Writes the text to `path`. Raises FileError."""
-        try:
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(self.source)
-        except OSError as error:
-            raise FileError(f"cannot write {path}: {error.strerror}") from error
+        write_file(path, self.source)
 
 
 def parse_info(source, filename):

@@ -33,9 +33,9 @@ from .command import (
     positive,
     read_json,
     table,
-    write_file,
 )
 from .errors import CompileError, PallascError
+from .files import keep_line, kept_lines, write_file
 from .module import Module
 
 GIB = 1 << 30
@@ -73,6 +73,7 @@ class Outcome:
       vmem_bytes: scoped VMEM that the compiled kernel takes; None: unknown.
       failure: why there is no cost, a line; "".
       known: it was measured before.
+      lost: the compiler process crashed, or was killed, or took too much memory.
     """
 
     config: dict | None
@@ -83,6 +84,14 @@ class Outcome:
     vmem_bytes: int | None = None
     failure: str = ""
     known: bool = False
+    lost: bool = False
+
+    def is_sound(self):
+        """Whether its values are of the kinds that they have: a journal may hold anything."""
+        numbers = (self.cost, self.estimate, self.vmem_bytes)
+        kinds = isinstance(self.code, str) and isinstance(self.failure, str)
+        configs = isinstance(self.settled, dict) and isinstance(self.config, dict | None)
+        return kinds and configs and all(isinstance(x, int | float | None) for x in numbers)
 
 
 class Asked(typing.NamedTuple):
@@ -152,10 +161,10 @@ class Journal:
 
     def __init__(self, path):
         self.path, self.known = path, {}
-        with contextlib.suppress(OSError):
-            for line in path.read_text().splitlines():
-                with contextlib.suppress(ValueError, TypeError):
-                    entry = Outcome(**json.loads(line))
+        for line in kept_lines(path):
+            with contextlib.suppress(ValueError, TypeError, RecursionError):
+                entry = Outcome(**json.loads(line))
+                if entry.is_sound():
                     self.known[entry.code] = entry
 
     def get(self, code, config, estimate):
@@ -165,12 +174,13 @@ class Journal:
         return found and dataclasses.replace(found, **changed)
 
     def put(self, outcome):
-        """Keeps an outcome; a file that cannot be written is no error."""
-        self.known[outcome.code] = outcome
-        with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a") as file:
-                file.write(json.dumps(dataclasses.asdict(outcome)) + "\n")
+        """Keeps an outcome; a file that cannot be written is no error.
+
+        That a compiler process was lost says nothing of the configuration: it is tried again.
+        """
+        if not outcome.lost:
+            self.known[outcome.code] = outcome
+            keep_line(self.path, json.dumps(dataclasses.asdict(outcome)))
 
 
 def journal_of(asked, how):
@@ -230,6 +240,7 @@ def measured(module, code, config, estimate, asked, measure, timeout):
         outcome.cost, outcome.vmem_bytes = measure(module, asked, timeout)
     except PallascError as error:
         outcome.failure = str(error).splitlines()[0]
+        outcome.lost = getattr(error, "lost", None) in ("crash", "memory")
     return outcome
 
 
@@ -344,6 +355,8 @@ def tune(asked, compiles, workers, measure, journal, timeout, say=lambda search:
             _run(search, graph, asked, workers, measure, journal, timeout, say, pool)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            with aot.Worker.ended():  # which the pool's threads wait for
+                pool.shutdown()
             raise
     return search
 

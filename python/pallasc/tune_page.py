@@ -73,10 +73,14 @@ def survey(asked, unit):
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryDirectory() as folder:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said, "text": True}
         with subprocess.Popen(sweep_words(asked, folder), **pipes) as process:
-            process.stdin.write(asked.graph)
-            process.stdin.close()
-            for line in process.stdout:
-                found.add(json.loads(line), unit)
+            try:
+                process.stdin.write(asked.graph)
+                process.stdin.close()
+                for line in process.stdout:
+                    found.add(json.loads(line), unit)
+            except BaseException:
+                process.kill()
+                raise
         if process.returncode:
             said.seek(0)
             raise CompileError(said.read().strip())

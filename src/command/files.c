@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,15 +67,19 @@ const char *file_read(Arena *a, const char *path, Source *source) {
 /* The temporary file, for an interrupt. */
 static const char *volatile unfinished;
 
-static void remove_unfinished(int number) {
+void files_abandon(void) {
 	if (unfinished)
 		unlink(unfinished);
+}
+
+static void remove_unfinished(int number) {
+	files_abandon();
 	signal(number, SIG_DFL);
 	raise(number);
 }
 
 static void guard_unfinished(const char *name) {
-	static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
+	static const int interrupts[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	unfinished = name;
 	for (size_t i = 0; i < sizeof interrupts / sizeof *interrupts; i++) {
 		struct sigaction old;
@@ -112,6 +117,21 @@ static int temporary_guarded(Arena *a, const char *path, const struct stat *old,
 	return fd;
 }
 
+/* Where a link leads at which there is nothing yet; of what is no link itself. */
+static const char *link_end(Arena *a, const char *path) {
+	enum { LINKS = 40 };
+	for (int i = 0; i < LINKS; i++) {
+		char *to = arena_raw(a, PATH_MAX);
+		ssize_t n = readlink(path, to, PATH_MAX);
+		const char *slash = strrchr(path, '/');
+		if (n <= 0 || n == PATH_MAX)
+			break;
+		int directory = *to != '/' && slash ? (int)(slash - path) + 1 : 0;
+		path = arena_printf(a, "%.*s%.*s", directory, path, (int)n, to);
+	}
+	return path;
+}
+
 const char *output_open(Arena *a, const char *path, Output *out) {
 	struct stat st;
 	*out = (Output){.fd = STDOUT_FILENO};
@@ -126,9 +146,9 @@ const char *output_open(Arena *a, const char *path, Output *out) {
 		out->fd = open(path, O_WRONLY | O_CLOEXEC);
 		return out->fd < 0 ? strerror(errno) : NULL;
 	}
-	char *real = exists ? realpath(path, NULL) : NULL; /* a link stays a link */
-	out->path = arena_strdup(a, real ? real : path);
-	free(real);
+	out->path = exists ? realpath(path, arena_raw(a, PATH_MAX)) : link_end(a, path);
+	if (!out->path)
+		return strerror(errno);
 	out->fd = temporary_guarded(a, out->path, exists ? &st : NULL, &out->temporary);
 	return out->fd < 0 ? strerror(errno) : NULL;
 }

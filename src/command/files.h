@@ -8,7 +8,7 @@
 const char *file_read(Arena *a, const char *path, Source *source);
 /* A file under construction, or standard output. What is written goes to a new file beside it, which takes its name at
  * the end, so that nobody ever sees half of it; an interrupt removes it. What is no regular file (/dev/null, a pipe) is
- * written to at once. */
+ * written to at once. A link stays one: the file that it names is made or replaced. */
 typedef struct Output {
 	int fd;
 	const char *path, *temporary; /* NULL: it is written to as it is */
@@ -22,6 +22,8 @@ const char *output_put(Output *out, const char *text, size_t length);
 const char *output_close(Output *out);
 /* Nothing was written, after all. */
 void output_drop(Output *out);
+/* Of an output that is given up amid anything, as when memory is short: what it has written so far is gone. */
+void files_abandon(void);
 /* Makes descriptors 0 to 2 refuse input or output if the caller closed them, so that no file gets their number. */
 void files_guard(void);
 

@@ -4,6 +4,7 @@
 #include "handover.h"
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,8 +13,13 @@
 static const char *const COMMANDS[] = {"aot",    "check",   "execute", "export", "grad", "lint",
                                        "on-tpu", "profile", "reduce",  "run",    "tune", NULL};
 
-/* A Python without the package would say only that there is no such module. */
+/* An interrupt ends what has not begun yet, without a traceback: SIGINT is blocked up to here. A Python without the
+ * package would say only that there is no such module. */
 static const char BEGIN[] =
+	"import _signal\n"
+	"if _signal.getsignal(_signal.SIGINT) == _signal.default_int_handler:\n"
+	"    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)\n"
+	"_signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])\n"
 	"import importlib.util, runpy, sys\n"
 	"if importlib.util.find_spec('pallasc') is None:\n"
 	"    print(f'pallasc: error: {sys.executable} has no pallasc, whose Python side runs `pallasc {sys.argv[1]}`: "
@@ -73,7 +79,12 @@ const char *hand_over(Arena *a, int argc, char *const *argv) {
 	setenv("PYTHONSAFEPATH", "1", 1); /* no module of the folder that the user happens to be in */
 	if (path)
 		setenv("PALLASC_COMMAND", path, 0);
+	sigset_t interrupt, before;
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	sigprocmask(SIG_BLOCK, &interrupt, &before);
 	execvp(python, (char *const *)words);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	return arena_printf(a,
 	                    "cannot run %s: %s: `pallasc %s` needs Python 3.11 or later with the package pallasc (pip "
 	                    "install pallasc); PALLASC_PYTHON names another one",

@@ -63,6 +63,12 @@ static void complain(Command *c, const char *code, const char *message) {
 	diag_print(&only, stderr, c->options.diagnostics, c->color);
 }
 
+/* There is none for a Diag then. */
+static const char no_memory[] = "pallasc: error: out of memory\n";
+static const char no_memory_json[] = "{\"severity\": \"error\", \"code\": \""
+				     "out-of-memory"
+				     "\", \"message\": \"out of memory\"}\n";
+
 static int fail_file(Command *c, const char *verb, const char *name, const char *why) {
 	complain(c, "file", arena_printf(&c->arena, "cannot %s %s: %s", verb, name, why));
 	return EXIT_IO;
@@ -414,9 +420,9 @@ static int run_sweep(Command *c) {
 	                    .threads = o->threads,
 	                    .progress = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO)};
 	SweepResult result = sweep(&c->arena, space, &options, &how);
-	if (result.out_of_memory) {
+	if (result.unfinished) {
 		output_drop(&output);
-		return fail_file(c, "finish", "the sweep", "out of memory");
+		return fail_file(c, "finish", "the sweep", result.unfinished);
 	}
 	error = result.error ? result.error : output_close(&output);
 	if (error)
@@ -458,13 +464,14 @@ static int command(Command *c, int argc, char *const *argv) {
 }
 
 int main(int argc, char **argv) {
-	static const char no_memory[] = "pallasc: error: out of memory\n";
 	Command *c = calloc(1, sizeof *c);
 	jmp_buf oom;
 	files_guard();
 	signal(SIGPIPE, SIG_IGN); /* write() then says so, and the exit status is 3 */
+	signal(SIGXFSZ, SIG_IGN);
 	if (!c || setjmp(oom)) {
-		fputs(no_memory, stderr);
+		files_abandon();
+		fputs(c && c->options.diagnostics == DIAG_JSON ? no_memory_json : no_memory, stderr);
 		_exit(EXIT_IO); /* whatever is half done is not touched again */
 	}
 	arena_init(&c->arena, &oom);

@@ -274,12 +274,12 @@ static SweepResult run(Sweep *s, uint64_t threads) {
 		if (pthread_create(&w->thread, NULL, work, w) != 0)
 			break;
 	}
-	SweepResult result = {.error = count ? say_all(s) : "no thread can be started"};
+	SweepResult result = {.error = count ? say_all(s) : NULL};
 	workers_free(s, workers, count);
-	result.out_of_memory = s->out_of_memory;
-	if (!result.error && !s->out_of_memory && s->how->table)
+	result.unfinished = s->out_of_memory ? "out of memory" : count ? NULL : "no thread can be started";
+	if (!result.error && !result.unfinished && s->how->table)
 		result.error = put_table(s);
-	else if (!result.error && !s->out_of_memory)
+	else if (!result.error && !result.unfinished)
 		put_summary(s);
 	result.any_accepted = s->accepted > 0;
 	return result;

@@ -14,8 +14,9 @@ typedef struct SweepOptions {
 } SweepOptions;
 
 typedef struct SweepResult {
-	const char *error; /* of the output, or of a thread that did not start; NULL */
-	bool out_of_memory, any_accepted;
+	const char *error;      /* of the output, which is closed then; NULL */
+	const char *unfinished; /* why not all was judged: memory, threads; NULL */
+	bool any_accepted;
 } SweepResult;
 
 /* Judges all that the space says, and writes what comes of it in the space's order. */

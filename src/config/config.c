@@ -383,9 +383,8 @@ bool config_load(Module *m, Diag *d, const Source *source) {
 }
 
 /* Does the text parse as JSON? If not it is a bare word: --set pallas_loop_type=unroll. */
-static bool is_json(const char *text) {
-	json_error_t e;
-	json_t *v = json_loads(text, JSON_DECODE_ANY, &e);
+static bool is_json(Arena *a, const char *text) {
+	json_t *v = json_of(a, text, strlen(text));
 	json_decref(v);
 	return v != NULL;
 }
@@ -407,7 +406,7 @@ bool config_set(Module *m, Diag *d, const char *key_value) {
 	text_put(&t, "{");
 	text_put_json(&t, key);
 	text_put(&t, ": ");
-	if (is_json(equals + 1))
+	if (is_json(m->arena, equals + 1))
 		text_put(&t, equals + 1);
 	else
 		text_put_json(&t, equals + 1);

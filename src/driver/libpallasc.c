@@ -29,8 +29,7 @@ struct pallasc_graph {
 	Module *module; /* NULL: refused, or kernel text */
 	json_t *root;   /* the parsed text, where it names sizes; NULL */
 	bool kernel;    /* kernel text that is right */
-	char *diagnostics;
-	size_t diagnostics_length;
+	Text diagnostics;
 };
 
 enum { TEXT_SOURCE, TEXT_PLAN, TEXT_REPORT, TEXT_GRAPH, TEXT_KERNEL, TEXT_PAGE, TEXT_DIAGNOSTICS, TEXT_COUNT };
@@ -69,23 +68,40 @@ void pallasc_context_free(pallasc_context *context) {
 
 /* ---- diagnostics ------------------------------------------------------------------------------------------------ */
 
-/* JSON lines in memory of their own; "" where there is nothing to say. False if there is no memory. */
-static bool diagnostics_text(const Diag *d, char **text, size_t *length) {
-	*text = NULL;
-	*length = 0;
-	if (d->list.count == 0)
-		return true;
-	FILE *out = open_memstream(text, length);
-	if (!out)
-		return false;
-	diag_print(d, out, DIAG_JSON, false);
-	bool ok = !ferror(out);
-	ok &= fclose(out) == 0;
-	if (!ok) {
-		free(*text);
-		*text = NULL;
+/* Whether all were printed: memory may run out meanwhile, and the stream is the caller's to close. */
+static bool diagnostics_print(const Diag *d, FILE *out) {
+	jmp_buf here, *outer = d->arena->oom;
+	bool done = false;
+	d->arena->oom = &here;
+	if (setjmp(here) == 0) {
+		diag_print(d, out, DIAG_JSON, false);
+		done = true;
 	}
-	return ok;
+	d->arena->oom = outer;
+	return done;
+}
+
+/* JSON lines in the Diag's arena; "" where there is nothing to say. False if there is no memory: a stream that grows by
+ * itself (open_memstream) would not say so. */
+static bool diagnostics_text(const Diag *d, Text *text) {
+	enum { ROOM_MIN = 16 << 10, ROOM_MAX = 1 << 30 };
+	text_init(text, d->arena);
+	text_put(text, "");
+	for (size_t room = ROOM_MIN; d->list.count && room < ROOM_MAX; room *= 2) {
+		char *at = arena_raw(d->arena, room);
+		FILE *out = fmemopen(at, room, "w");
+		if (!out)
+			return false;
+		bool printed = diagnostics_print(d, out), fits = fflush(out) == 0 && !ferror(out);
+		long length = ftell(out);
+		fclose(out);
+		if (!printed || length < 0)
+			return false;
+		*text = (Text){.at = at, .length = (size_t)length};
+		if (fits)
+			return true;
+	}
+	return d->list.count == 0;
 }
 
 /* ---- graphs ----------------------------------------------------------------------------------------------------- */
@@ -122,7 +138,7 @@ static bool graph_read(pallasc_graph *graph, const char *json, size_t length, co
 	diag_init(&quiet, &graph->arena);
 	if (graph->module)
 		module_verify_symbols(graph->module, &quiet);
-	return diagnostics_text(&graph->diag, &graph->diagnostics, &graph->diagnostics_length);
+	return diagnostics_text(&graph->diag, &graph->diagnostics);
 }
 
 pallasc_graph *pallasc_graph_load(pallasc_context *context, const char *json, size_t length, const char *name) {
@@ -143,8 +159,8 @@ pallasc_status pallasc_graph_status(const pallasc_graph *graph) {
 
 const char *pallasc_graph_diagnostics(const pallasc_graph *graph, size_t *length) {
 	if (length)
-		*length = graph ? graph->diagnostics_length : 0;
-	return graph && graph->diagnostics ? graph->diagnostics : "";
+		*length = graph ? graph->diagnostics.length : 0;
+	return graph ? graph->diagnostics.at : "";
 }
 
 void pallasc_graph_free(pallasc_graph *graph) {
@@ -152,7 +168,6 @@ void pallasc_graph_free(pallasc_graph *graph) {
 		return;
 	graph->context->graphs--;
 	root_drop(graph);
-	free(graph->diagnostics);
 	arena_free(&graph->arena);
 	free(graph);
 }
@@ -175,7 +190,6 @@ typedef struct Job {
 	Arena *arena;
 	Diag diag;
 	Text text[TEXT_COUNT];
-	char *diagnostics; /* malloc'ed */
 } Job;
 
 /* What a graph was told when it was read belongs to each of its results. */
@@ -462,21 +476,12 @@ static pallasc_result *result_new(const Job *job, pallasc_status status) {
 }
 
 static pallasc_result *job_run(Job *job) {
-	if (setjmp(job->context->oom)) {
-		free(job->diagnostics);
+	if (setjmp(job->context->oom))
 		return NULL;
-	}
 	for (int i = 0; i < TEXT_COUNT; i++)
 		text_init(&job->text[i], job->arena);
 	pallasc_status status = job->graph ? compile(job) : job->document.text ? infer(job) : module_page(job);
-	size_t length;
-	if (!diagnostics_text(&job->diag, &job->diagnostics, &length))
-		return NULL;
-	job->text[TEXT_DIAGNOSTICS].at = job->diagnostics;
-	job->text[TEXT_DIAGNOSTICS].length = length;
-	pallasc_result *result = result_new(job, status);
-	free(job->diagnostics);
-	return result;
+	return diagnostics_text(&job->diag, &job->text[TEXT_DIAGNOSTICS]) ? result_new(job, status) : NULL;
 }
 
 /* The caller's options as far as its header had them, over the defaults. */

@@ -38,6 +38,31 @@ bool limit_keeps(const Reader *r, Place at, Limit limit, uint64_t count);
 /* Is what the environment says of limits understood? Else false after a diagnostic. */
 bool limits_known(const Reader *r);
 
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+
+typedef enum JsonFault {
+	JSON_FAULT_SYNTAX, /* the text of the JsonError says what */
+	JSON_FAULT_TRUNCATED,
+	JSON_FAULT_AFTER_END,
+	JSON_FAULT_DEPTH,
+	JSON_FAULT_UTF8,
+	JSON_FAULT_NUL,
+	JSON_FAULT_DUPLICATE,
+	JSON_FAULT_NUMBER,
+	JSON_FAULT_MEMORY
+} JsonFault;
+
+typedef struct JsonError {
+	JsonFault fault;
+	size_t offset; /* of the token that is wrong */
+	char text[96];
+} JsonError;
+
+/* The value of `length` bytes of JSON; NULL, and what is wrong. Only room for its tokens is taken from the arena,
+ * before there is a value that running out of memory could leave behind, and given back. */
+json_t *json_parse(Arena *a, const char *text, size_t length, JsonError *error);
+/* The same; NULL: it is no JSON. */
+json_t *json_of(Arena *a, const char *text, size_t length);
 /* Parses the text; NULL after a diagnostic. The caller owns the reference. */
 json_t *json_read(const Reader *r);
 /* Calls body(context) and releases `root` whether it returns or runs out of memory. */

@@ -40,49 +40,20 @@ typedef struct SyntaxText {
 	const char *code, *message, *hint;
 } SyntaxText;
 
-static SyntaxText syntax_text(const json_error_t *e) {
-	switch (json_error_code(e)) {
-	case json_error_stack_overflow: return (SyntaxText){"json-depth", "nested deeper than 2048 levels", NULL};
-	case json_error_premature_end_of_input:
-		return (SyntaxText){"json-truncated", "the document ends in the middle", "is the file truncated?"};
-	case json_error_end_of_input_expected:
-		return (SyntaxText){"json-syntax", "text after the end of the document", NULL};
-	case json_error_invalid_utf8: return (SyntaxText){"json-utf8", "not valid UTF-8", "save the document as UTF-8"};
-	case json_error_null_character:
-	case json_error_null_byte_in_key:
-		return (SyntaxText){"json-nul", "a string holds the character NUL (\\u0000)", NULL};
-	case json_error_duplicate_key:
-		return (SyntaxText){"json-duplicate-key", "the object has this member twice", NULL};
-	case json_error_numeric_overflow:
-		return (SyntaxText){"json-number", "the number is too large", "ints have 64 bits, floats are doubles"};
-	default: return (SyntaxText){"json-syntax", NULL, NULL};
-	}
-}
-
-/* jansson's position is behind the token that it could not take, which it quotes if short: step back to its start. */
-static size_t syntax_offset(const Reader *r, const json_error_t *e) {
-	size_t offset = e->position > 0 ? (size_t)e->position : 0;
-	if (offset > r->source->length)
-		offset = r->source->length;
-	const char *near = strstr(e->text, " near '");
-	const char *end = strrchr(e->text, '\'');
-	if (!near || end <= near + 7)
-		return offset;
-	size_t n = (size_t)(end - near - 7);
-	return n <= offset && memcmp(r->source->text + offset - n, near + 7, n) == 0 ? offset - n : offset;
-}
-
-/* The parser's own words, where they mislead: it forgets that a comma would do as well. */
-static const char *syntax_reworded(const Reader *r, const char *text) {
-	static const struct {
-		const char *theirs, *ours;
-	} rows[] = {{"'}' expected", "',' or '}' expected"},
-	            {"']' expected", "',' or ']' expected"},
-	            {"string or '}' expected", "a name in double quotes expected"}};
-	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-		if (strncmp(text, rows[i].theirs, strlen(rows[i].theirs)) == 0)
-			return arena_printf(r->arena, "%s%s", rows[i].ours, text + strlen(rows[i].theirs));
-	return text;
+static SyntaxText syntax_text(JsonFault fault) {
+	static const SyntaxText texts[] = {
+		[JSON_FAULT_SYNTAX] = {"json-syntax", NULL, NULL},
+		[JSON_FAULT_TRUNCATED] = {"json-truncated", "the document ends in the middle",
+	                                  "is the file truncated?"},
+		[JSON_FAULT_AFTER_END] = {"json-syntax", "text after the end of the document", NULL},
+		[JSON_FAULT_DEPTH] = {"json-depth", "nested deeper than 2048 levels", NULL},
+		[JSON_FAULT_UTF8] = {"json-utf8", "not valid UTF-8", "save the document as UTF-8"},
+		[JSON_FAULT_NUL] = {"json-nul", "a string holds the character NUL (\\u0000)", NULL},
+		[JSON_FAULT_DUPLICATE] = {"json-duplicate-key", "the object has this member twice", NULL},
+		[JSON_FAULT_NUMBER] = {"json-number", "the number is too large",
+	                               "ints have 64 bits, floats are doubles"},
+	};
+	return texts[fault];
 }
 
 /* What other languages have and JSON has not, where the parser gave up: `offset` moves to it. */
@@ -103,9 +74,9 @@ static void syntax_borrowed(const Source *s, size_t *offset, SyntaxText *t) {
 	}
 }
 
-static void syntax_error(const Reader *r, const json_error_t *e) {
-	SyntaxText t = syntax_text(e);
-	size_t offset = syntax_offset(r, e);
+static void syntax_error(const Reader *r, const JsonError *e) {
+	SyntaxText t = syntax_text(e->fault);
+	size_t offset = e->offset;
 	if (strcmp(t.code, "json-syntax") == 0 && !t.message)
 		syntax_borrowed(r->source, &offset, &t);
 	const char *at = r->source->text + offset;
@@ -116,7 +87,7 @@ static void syntax_error(const Reader *r, const json_error_t *e) {
 		t.hint = "write {\"float\": \"nan\"}, {\"float\": \"inf\"} or {\"float\": \"-inf\"}; a size is an int";
 	}
 	Place place = diag_place_offset(r->source, offset);
-	diag_error(r->d, place, t.code, t.hint, "%s", t.message ? t.message : syntax_reworded(r, e->text));
+	diag_error(r->d, place, t.code, t.hint, "%s", t.message ? t.message : e->text);
 }
 
 static bool is_blank(const Source *s) {
@@ -132,9 +103,22 @@ _Noreturn static void out_of_memory(Arena *a) {
 	abort();
 }
 
+/* Of the text, or what is wrong with it: running out of memory is no such thing. */
+static json_t *parsed(Arena *a, const char *text, size_t length, JsonError *e) {
+	json_t *value = json_parse(a, text, length, e);
+	if (!value && e->fault == JSON_FAULT_MEMORY)
+		out_of_memory(a);
+	return value;
+}
+
+json_t *json_of(Arena *a, const char *text, size_t length) {
+	JsonError e;
+	return parsed(a, text, length, &e);
+}
+
 json_t *json_read(const Reader *r) {
 	const Source *s = r->source;
-	json_error_t e;
+	JsonError e;
 	if (!limits_known(r) || !limit_keeps(r, (Place){.source = s}, LIMIT_FILE, s->length))
 		return NULL;
 	if (s->length >= 3 && memcmp(s->text, "\xef\xbb\xbf", 3) == 0) {
@@ -146,9 +130,7 @@ json_t *json_read(const Reader *r) {
 		diag_error(r->d, diag_place_offset(s, 0), "json-truncated", NULL, "the document is empty");
 		return NULL;
 	}
-	json_t *root = json_loadb(s->text, s->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-	if (!root && (json_error_code(&e) == json_error_out_of_memory || !e.text[0]))
-		out_of_memory(r->arena);
+	json_t *root = parsed(r->arena, s->text, s->length, &e);
 	if (!root)
 		syntax_error(r, &e);
 	return root;

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from ..document_text import document_text, unique_name
+from ..files import write_whole
 from .bodies import Body
 from .document import document
 from .inference import Refused, Types
@@ -268,9 +269,8 @@ class Graph:
         return document(self)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the document to a file."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(document_text(self.document()))
+        """Writes the document to a file, whole or not at all. Raises OSError."""
+        write_whole(path, document_text(self.document()))
 
     # ---- behind the scenes -------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from ..binding import built, target_text
 from ..binding import compile as compile_graph
-from ..command import Parser, add_size_option, read_json, write_file
+from ..command import Parser, add_size_option, read_json
 from ..document_text import document_text
 from ..errors import UsageError
+from ..files import write_file
 from ..judge import read_graph, resized
 from .derive import derive
 from .errors import GradError

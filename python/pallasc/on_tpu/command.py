@@ -8,7 +8,7 @@ from .. import chips, timing
 from ..binding import target_text
 from ..command import Parser, find_command, seconds_text, table
 from ..errors import FileError, UsageError
-from ..export import file_write
+from ..files import write_file
 from . import calibrate, measure, report, rows
 
 
@@ -150,7 +150,7 @@ def _calibrate(options):
         print(said, file=sys.stderr)
         print(text, end="")
         return 0
-    file_write(options.output, text)
+    write_file(options.output, text)
     print(said)
     print(f"the chip is in {options.output}: pallasc --target={options.output}")
     return 0

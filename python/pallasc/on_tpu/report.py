@@ -12,7 +12,7 @@ import os
 
 from .. import aot
 from ..errors import UsageError
-from ..export import file_write
+from ..files import write_file
 from ..module import read_text
 
 FORMAT, VERSION = "pallasc-on-tpu", 1
@@ -119,7 +119,7 @@ class Report:
     def put(self, entry):
         """Takes an entry in, and writes the whole file anew. Raises FileError."""
         self.entries[entry.key] = entry
-        file_write(str(self.path), text(self))
+        write_file(str(self.path), text(self))
 
 
 def text(report):

@@ -6,8 +6,9 @@ import json
 import sys
 
 from .. import mesh
-from ..command import Parser, add_size_option, positive, write_file
+from ..command import Parser, add_size_option, positive
 from ..errors import UsageError
+from ..files import write_file
 from ..module import read_module
 from . import chips, page, report, run, statements
 

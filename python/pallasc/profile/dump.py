@@ -24,6 +24,8 @@ import zlib
 from pathlib import Path
 
 from ..aot_worker import fusions
+from ..files import keep as keep_file
+from ..files import write_whole
 from . import chips, matmuls, scalars, schedule
 
 # Of what `collect` gives: another number has everything compiled again.
@@ -144,15 +146,23 @@ def _text(path):
 
 
 def save(path, dump):
-    """Writes a dump, compressed; whole or not at all."""
-    part = f"{path}.{os.getpid()}"
-    Path(part).write_bytes(zlib.compress(json.dumps(dump).encode(), 6))
-    os.replace(part, path)
+    """Writes a dump, compressed; whole or not at all. Raises OSError."""
+    write_whole(path, _packed(dump))
+
+
+def keep(path, dump):
+    """Keeps a dump; a cache that cannot be written is no error."""
+    keep_file(path, _packed(dump))
+
+
+def _packed(dump):
+    return zlib.compress(json.dumps(dump).encode(), 6)
 
 
 def load(path):
     """The dump in a file; None if there is none that can be read."""
     try:
-        return json.loads(zlib.decompress(Path(path).read_bytes()))
-    except (OSError, ValueError, zlib.error):
+        found = json.loads(zlib.decompress(Path(path).read_bytes()))
+    except (OSError, ValueError, RecursionError, zlib.error):
         return None
+    return found if isinstance(found, dict) and isinstance(found.get("kernels"), dict) else None

@@ -93,9 +93,7 @@ def compiled(
         answer = _ask({**job, "dump": str(path)}, timeout, memory_bytes)
         found = dump.load(path)
     if kept:
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no error
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            dump.save(kept, found)
+        dump.keep(kept, found)
     return found, {"seconds": answer["seconds"], "cached": False}
 
 
@@ -129,7 +127,9 @@ def _ask(job, timeout, memory_bytes):
     try:
         answer = worker.request(job, timeout)
     except aot.WorkerLost as lost:
-        raise CompileError(f"{job['target']}: {lost.kind}: {lost}") from None
+        error = CompileError(f"{job['target']}: {lost.kind}: {lost}")
+        error.lost = lost.kind
+        raise error from None
     finally:
         worker.close()
     if answer["ok"]:

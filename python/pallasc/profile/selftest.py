@@ -34,13 +34,18 @@ def main(targets=()):
 def results(target, names=()):
     """Yields (name, problems, seconds) of the cases, all by default, in a process of their own."""
     aot.require_libtpu()
-    command = [sys.executable, "-m", "pallasc.profile.selftest", target, *names]
-    environment = aot.worker_environment()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
-        for line in process.stdout:
-            yield json.loads(line)
+    command = aot.worker_command("pallasc.profile.selftest", target, *names)
+    with aot.temporary_folder() as folder:
+        environment = aot.worker_environment() | {"TMPDIR": folder}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        ) as process:
+            try:
+                for line in process.stdout:
+                    yield json.loads(line)
+            except BaseException:  # who asked has ended: GeneratorExit too
+                process.kill()
+                raise
     if process.returncode:
         yield "the process", [f"ended with status {process.returncode}"], 0.0
 

@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import inspect
 import json
-import os
 import re
 import tempfile
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 from .. import aot, mesh
 from ..chips import TOPOLOGIES
 from ..errors import ModuleError, PallascError, UsageError
+from ..files import keep, kept_json
 from ..module import Module, read_module, read_text
 from . import mosaic, placement
 from .checks import failures
@@ -380,18 +380,14 @@ def _cache_path(source, target):
 
 def _cache_load(path):
     try:
-        return [Statement(**fields) for fields in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError):
+        return [Statement(**fields) for fields in kept_json(path)]
+    except TypeError:  # None too
         return None
 
 
 def _cache_store(path, found):
     """Keeps a result; a cache that cannot be written is no error."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump([dataclasses.asdict(statement) for statement in found], file)
-        os.replace(file.name, path)
+    keep(path, json.dumps([dataclasses.asdict(statement) for statement in found]))
 
 
 def report(path, target=None, **options):

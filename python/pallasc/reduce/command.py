@@ -11,9 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from ..command import Parser, find_command, positive, read_json, write_file
+from ..command import Parser, find_command, positive, read_json
 from ..document_text import document_text
 from ..errors import PallascError, UsageError
+from ..files import write_file
 from . import reduce
 
 DESCRIPTION = """Make a graph that shows a failure small. The shell command of --if is run with the
