@@ -443,6 +443,7 @@ static int run(Command *c) {
 
 static int command(Command *c, int argc, char *const *argv) {
 	diag_init(&c->diag, &c->arena);
+	c->diag.reads_code = true;
 	if (argc > 1 && handed_over(argv[1])) {
 		complain(c, "python", hand_over(&c->arena, argc, argv));
 		return EXIT_IO;

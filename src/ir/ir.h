@@ -213,11 +213,6 @@ typedef struct Arg {
 	ArgId next_use, prev_use;
 } Arg;
 
-typedef struct Location {
-	const char *file, *code; /* NULL: none */
-	int64_t line;            /* 0: none */
-} Location;
-
 typedef struct Node {
 	const char *name;
 	uint16_t op;       /* Op, a row of ops.def */
@@ -658,6 +653,12 @@ Place node_place(const Module *m, Diag *d, NodeId n);
 Place node_arg_place(const Module *m, Diag *d, NodeId n, uint32_t arg);
 Place tensor_place(const Module *m, Diag *d, TensorId t);
 Place graph_place(const Module *m, Diag *d, GraphId g);
+/* Notes on the last diagnostic: what else it is about, and where that stands. In relate.c. */
+void node_relate(Module *m, Diag *d, NodeId n); /* its type; of a host tensor, the tensor's declaration */
+void operands_relate(Module *m, Diag *d, NodeId n); /* those of a node; of a call the graphs */
+void tensor_relate(const Module *m, Diag *d, TensorId t);
+void graph_relate(const Module *m, Diag *d, GraphId g);
+void block_relate(const Module *m, Diag *d, BlockId b);
 
 /* ---- what the arguments of a node say, by its op (ir_ops.c) ------------------------------------------------------ */
 

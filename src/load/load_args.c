@@ -61,12 +61,15 @@ static bool load_graph_id(Loader *l, uint16_t op, const Param *p, const json_t *
 	if (!l->kinds_unclear && !(graph_kinds(op, p->name, &what) & 1u << graph->kind)) {
 		diag_error(l->r.d, place_at(&l->r, path), "graph-kind", NULL,
 		           "'%s' must be %s, but graph %lld is of another kind", p->name, what, (long long)id);
+		graph_relate(l->m, l->r.d, g);
 		return false;
 	}
 	if (graph->caller != NONE) {
 		diag_error(l->r.d, place_at(&l->r, path), "graph-called-twice",
 		           "give each call its own copy of the graph", "graph %lld is called already, by '%s'",
 		           (long long)id, node_get(l->m, graph->caller)->name);
+		diag_related(l->r.d, node_place(l->m, l->r.d, graph->caller), "'%s' calls it here",
+		             node_get(l->m, graph->caller)->name);
 		return false;
 	}
 	graph->caller = l->node;

@@ -28,6 +28,7 @@ bool infer_error(const Infer *in, const char *code, const char *hint, const char
 		                    (long long)graph_get(in->m, node->graph)->id);
 	diag_error(in->d, node_place(in->m, in->d, in->n), code, hint, "%s '%s'%s: %s", op_row(node->op)->target,
 	           node->name, made, what);
+	operands_relate(in->m, in->d, in->n);
 	return false;
 }
 

@@ -63,9 +63,11 @@ static bool inputs_failed(const Verifier *v, const Arg *arg) {
  * size, in a shape or tile.block_size, a symbol may stand anywhere: the configuration gives its value. */
 static void check_scope(Verifier *v, NodeId n, const Arg *arg) {
 	BlockId block = arg_block(v->m, arg);
-	if (block != NONE && !v->failed[n] && !block_in_scope(v->m, node_get(v->m, n)->graph, block))
-		verify_node_error(v, n, "block-scope", "a tile exists only inside its grid or loop",
-		                  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
+	if (block == NONE || v->failed[n] || block_in_scope(v->m, node_get(v->m, n)->graph, block))
+		return;
+	verify_node_error(v, n, "block-scope", "a tile exists only inside its grid or loop",
+	                  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
+	block_relate(v->m, v->d, block);
 }
 
 static void check_scopes(Verifier *v, NodeId n) {
@@ -149,10 +151,14 @@ static void verify_root(Verifier *v, GraphId g) {
 	if (graph->placeholders.count > 0)
 		verify_node_error(v, graph->placeholders.at[0], "root-placeholder", NULL,
 		                  "nothing calls a root with arguments");
-	for (uint32_t i = 0; i < graph->blocks.count; i++)
-		if (v->m->blocks.at[graph->blocks.at[i]].extent == NONE)
-			verify_graph_error(v, g, "grid-extent", NULL, "block '%s' of its grid has no extent",
-			                   v->m->blocks.at[graph->blocks.at[i]].symbol);
+	for (uint32_t i = 0; i < graph->blocks.count; i++) {
+		const Block *block = &v->m->blocks.at[graph->blocks.at[i]];
+		if (block->extent != NONE)
+			continue;
+		verify_graph_error(v, g, "grid-extent", "give it one: the kernel runs at a fixed number of grid points",
+		                   "block '%s' of its grid has no extent", block->symbol);
+		block_relate(v->m, v->d, graph->blocks.at[i]);
+	}
 }
 
 /* The ops before and after the kernel, once the sizes are known. */

@@ -38,11 +38,15 @@ static void check_arguments(Verifier *v, NodeId n, const char *name, GraphId g) 
 		if (arg_failed(v, arg) || v->failed[p])
 			continue;
 		TypeId given = arg_type(v->m, arg), wanted = node_get(v->m, p)->type;
-		if (!value_admitted(v->m, wanted, given))
-			verify_node_error(v, n, "type-mismatch", NULL,
-			                  "argument %u is %s, placeholder '%s' of graph %lld declares %s", i,
-			                  type_string(v->m, given), node_get(v->m, p)->name, (long long)graph->id,
-			                  type_string(v->m, wanted));
+		if (value_admitted(v->m, wanted, given))
+			continue;
+		verify_node_error(v, n, "type-mismatch", NULL,
+		                  "argument %u is %s, placeholder '%s' of graph %lld declares %s", i,
+		                  type_string(v->m, given), node_get(v->m, p)->name, (long long)graph->id,
+		                  type_string(v->m, wanted));
+		node_relate(v->m, v->d, p);
+		if (arg->kind == ARG_REF)
+			node_relate(v->m, v->d, arg->node);
 	}
 }
 
@@ -95,10 +99,12 @@ static void check_carried_pair(Verifier *v, GraphId g, Carried c) {
 	if (v->failed[p] || arg_failed(v, output))
 		return;
 	TypeId wanted = node_get(v->m, p)->type, given = arg_type(v->m, output);
-	if (!value_admitted(v->m, wanted, given))
-		verify_node_error(v, graph_get(v->m, g)->output, "type-mismatch", NULL,
-		                  "carried output %u is %s, but argument %u, which it replaces, declares %s", c.output,
-		                  type_string(v->m, given), c.arg, type_string(v->m, wanted));
+	if (value_admitted(v->m, wanted, given))
+		return;
+	verify_node_error(v, graph_get(v->m, g)->output, "type-mismatch", NULL,
+	                  "carried output %u is %s, but argument %u, which it replaces, declares %s", c.output,
+	                  type_string(v->m, given), c.arg, type_string(v->m, wanted));
+	node_relate(v->m, v->d, p);
 }
 
 static void check_carried(Verifier *v, GraphId g) {
