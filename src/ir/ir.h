@@ -489,6 +489,13 @@ static inline const Type *type_get(const Module *m, TypeId t) { return &m->types
 bool type_equal(Module *m, TypeId a, TypeId b);
 const char *type_string(Module *m, TypeId t); /* "float32[u0, 128]" */
 
+/* ---- arguments and parameters (fits.c) -------------------------------------------------------------------------- */
+/* A value whose type the document leaves out and nothing has inferred yet. */
+bool node_is_untyped(const Module *m, NodeId n);
+/* Does an argument fit a parameter with this letter of include/ops.def; does an item of a list, for I, N and X? */
+bool arg_fits(const Module *m, uint16_t op, char letter, const Arg *a);
+bool arg_item_fits(const Module *m, char letter, const Arg *a);
+
 /* ---- reading nodes ---------------------------------------------------------------------------------------------- */
 static inline Node *node_get(const Module *m, NodeId n) { return &m->nodes.at[n]; }
 static inline Graph *graph_get(const Module *m, GraphId g) { return &m->graphs.at[g]; }

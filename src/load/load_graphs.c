@@ -259,9 +259,6 @@ static void load_placeholder(Loader *l, const NodeMembers *v, const Path *at, No
 	if (graph_get(l->m, l->graph)->kind == GRAPH_ROOT)
 		diag_error(l->r.d, place_at(&l->r, at), "root-placeholder",
 		           "read it by tile.host_tensor or tile.scalar", "a root has no arguments");
-	else if (is_empty(v->at[NODE_META]))
-		diag_error(l->r.d, place_at(&l->r, at), "missing-field", NULL,
-		           "placeholder '%s' lacks the field 'meta'", node_get(l->m, n)->name);
 }
 
 /* How many arguments a call passes to each graph it names. */
