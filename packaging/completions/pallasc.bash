@@ -34,7 +34,7 @@ _pallasc() {
 			;;
 		*)
 			files=yes
-			[ "$COMP_CWORD" -gt 1 ] || words="compile sweep export grad run check aot execute profile tune on-tpu lint"
+			[ "$COMP_CWORD" -gt 1 ] || words="compile sweep explain export grad run check aot execute profile tune on-tpu lint"
 			;;
 		esac
 		;;
