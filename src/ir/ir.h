@@ -664,6 +664,7 @@ Place graph_place(const Module *m, Diag *d, GraphId g);
 void node_relate(Module *m, Diag *d, NodeId n); /* its type; of a host tensor, the tensor's declaration */
 void operands_relate(Module *m, Diag *d, NodeId n); /* those of a node; of a call the graphs */
 void tensor_relate(const Module *m, Diag *d, TensorId t);
+void loop_relate(const Module *m, Diag *d, NodeId call); /* where a loop is called */
 void graph_relate(const Module *m, Diag *d, GraphId g);
 void block_relate(const Module *m, Diag *d, BlockId b);
 

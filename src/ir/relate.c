@@ -39,6 +39,11 @@ void node_relate(Module *m, Diag *d, NodeId n) {
 		diag_related(d, node_place(m, d, n), "'%s' is %s", node->name, type_string(m, node->type));
 }
 
+void loop_relate(const Module *m, Diag *d, NodeId call) {
+	if (node_get(m, call)->origin != NONE)
+		diag_related(d, node_place(m, d, call), "'%s' is this loop", node_get(m, call)->name);
+}
+
 void graph_relate(const Module *m, Diag *d, GraphId g) {
 	const Graph *graph = graph_get(m, g);
 	uint32_t takes = graph->placeholders.count, gives = graph->output == NONE ? 0 : graph_result_count(m, g);

@@ -274,7 +274,7 @@ static void check_counts(Loader *l, NodeId n, const Path *at) {
 		uint32_t passed = list == NONE ? 0 : node_arg(l->m, n, list)->list.count;
 		if (list == NONE || passed == g->placeholders.count)
 			continue;
-		diag_error(l->r.d, place_at(&l->r, &args_at), "argument-count", NULL,
+		diag_error(l->r.d, place_at(&l->r, &args_at), "argument-count", "pass one for each placeholder",
 		           "'%s' passes %u argument%s to graph %lld, which has %u placeholder%s",
 		           node_get(l->m, n)->name, passed, passed == 1 ? "" : "s", (long long)g->id,
 		           g->placeholders.count, g->placeholders.count == 1 ? "" : "s");

@@ -103,7 +103,7 @@ static void fill_node(Filler *f, NodeId n) {
 	if (inputs_open(f->m, n))
 		return;
 	fill_called(f, n);
-	if (!node_is_untyped(f->m, n) || !arguments_fit(&in) || !op_infer(f->m, f->d, n, &type))
+	if (!arguments_fit(&in) || !node_is_untyped(f->m, n) || !op_infer(f->m, f->d, n, &type))
 		return;
 	f->known[n] = true;
 	if (!type_admits(f->m, type_none(f->m), type))
