@@ -39,15 +39,18 @@ SHOWN = 12  # lines of what an example prints
 
 HEAD = """# Diagnostics
 
-Every error, warning and note has a code that stays as it is while wordings change: in brackets at the end of its first line, and as
-`code` with `--diagnostics=json`. `pallasc explain CODE` shows its section of this page; `pallasc explain` lists them.
+Every error, warning and note has a code that stays as it is while wordings change: in brackets
+at the end of its first line, and as `code` with `--diagnostics=json`. `pallasc explain CODE`
+shows its section of this page; `pallasc explain` lists them.
 
-Where the graph says from which line of a program a node is (`loc`, which `pallasc export` and `pallasc.build` write), that line comes
-first: file, line, code; then, behind `-->`, the place in the graph. Notes below name the other places that it is about.
+Where the graph says from which line of a program a node is (`loc`, which `pallasc export` and
+`pallasc.build` write), that line comes first: file, line, code; then, behind `-->`, the place
+in the graph. Notes below name the other places that it is about.
 
 @EXAMPLE@
-With `--diagnostics=json` each is an object on a line: `severity`, `code`, `message`, `hint`; `file`, `line`, `column` and `pointer` of the
-graph; where it is known `node`, and `loc` with `file`, `line` and `code` of the program; and `related`, the notes: objects with the same
+With `--diagnostics=json` each is an object on a line: `severity`, `code`, `message`, `hint`;
+`file`, `line`, `column` and `pointer` of the graph; where it is known `node`, and `loc` with
+`file`, `line` and `code` of the program; and `related`, the notes: objects with the same
 members for their places and a `message`.
 
 Made by `make docs` from `docs/diagnostics.txt`; what is shown is what the commands print.
@@ -56,7 +59,10 @@ Made by `make docs` from `docs/diagnostics.txt`; what is shown is what the comma
 
 
 # What the page begins with.
-FIRST = """sed '/"scores", "target"/s/"u1", "u2"/"u2", "u1"/' testdata/graphs/attention.json | pallasc -"""
+FIRST = (
+    """sed '/"scores", "target"/s/"u1", "u2"/"u2", "u1"/' """
+    "testdata/graphs/attention.json | pallasc -"
+)
 
 
 @dataclass

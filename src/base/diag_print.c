@@ -164,7 +164,12 @@ static void put_arrow(const TextForm *f, const Place *at, const Origin *from) {
 	fputs(from->node ? ")\n" : "\n", f->out);
 }
 
-static void print_related(const TextForm *f, const Related *r, const char *color) {
+static bool same_line(const Location *a, const Location *b) {
+	return a->file && b->file && a->line == b->line && strcmp(a->file, b->file) == 0;
+}
+
+/* `above`: the line that stands above already. */
+static void print_related(const TextForm *f, const Related *r, const Location *above, const char *color) {
 	Place at = resolve(&r->at);
 	Origin from = origin_find(f->scratch, &r->at, f->reads_code);
 	fputs(f->bold, f->out);
@@ -177,7 +182,8 @@ static void print_related(const TextForm *f, const Related *r, const char *color
 		fprintf(f->out, ")%s", f->reset);
 	}
 	fputc('\n', f->out);
-	put_code(f, &from.loc);
+	if (!same_line(above, &from.loc))
+		put_code(f, &from.loc);
 }
 
 static void print_text(const Diagnostic *x, const TextForm *f, bool color) {
@@ -200,7 +206,7 @@ static void print_text(const Diagnostic *x, const TextForm *f, bool color) {
 		fputc('\n', out);
 	}
 	for (uint32_t i = 0; i < x->related.count; i++)
-		print_related(f, &x->related.at[i], tint(SEVERITY_NOTE, color));
+		print_related(f, &x->related.at[i], &from.loc, tint(SEVERITY_NOTE, color));
 }
 
 /* A JSON string or null. */

@@ -49,7 +49,8 @@ def test_an_unknown_code_suggests_the_nearest():
 def test_it_needs_no_checkout(tmp_path):
     """Compiled in: the copy has nothing beside it."""
     program = shutil.copy(kit.PALLASC, tmp_path / "pallasc")
-    found = subprocess.run([program, "explain", "vmem"], cwd=tmp_path, capture_output=True, check=True)
+    command = [program, "explain", "vmem"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     assert found.stdout.decode() == explain("vmem")
 
 
