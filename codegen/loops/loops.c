@@ -12,7 +12,8 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 		       plan_refuse(p, call, "unsupported", "compute it without loops and branches of its own",
 		                   "a while whose condition calls graphs is not lowered");
 	if (loop->rank > RANK_MAX || loop->rank == 0)
-		return plan_refuse(p, call, "unsupported", "nest two loops: each over some of the dims", "a loop over %u dims is not lowered", loop->rank);
+		return plan_refuse(p, call, "unsupported", "nest two loops: each over some of the dims",
+		                   "a loop over %u dims is not lowered", loop->rank);
 	bool one_ragged = false;
 	uint32_t order[RANK_MAX] = {0};
 	loop_order(p, loop->graph, order);

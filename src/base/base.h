@@ -220,7 +220,7 @@ typedef struct Place {
 	const char *pointer;  /* JSON pointer into source; NULL: use line and column as they are */
 	int line, column;     /* 1-based; 0: none. For syntax errors, from the JSON parser */
 	bool at_key;          /* points at the member's name rather than at its value */
-	Location loc;         /* of the program, where the document's `loc` at `pointer` does not say it; no file: none */
+	Location loc; /* of the program, where the document's `loc` at `pointer` does not say it; no file: none */
 } Place;
 
 typedef enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
@@ -253,7 +253,8 @@ typedef struct Diag {
 	uint32_t others; /* warnings and notes */
 	bool brief;      /* what costs time to find out, such as what would fit, is not wanted */
 	bool dropped;    /* the last one is past the limit */
-	bool reads_code; /* printing may read a line of the program from its file, where the document does not have it */
+	bool reads_code; /* printing may read a line of the program from its file, where the document does not have it
+	                  */
 } Diag;
 
 void diag_init(Diag *d, Arena *a);

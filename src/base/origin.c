@@ -50,10 +50,9 @@ static const char *code_read(Arena *a, const Source *source, const Location *loc
 	if (loc->line < 1 || !is_python(loc->file))
 		return NULL;
 	const char *slash = source ? strrchr(source->name, '/') : NULL;
-	const char *beside =
-		slash && *loc->file != '/'
-			? arena_printf(a, "%.*s/%s", (int)(slash - source->name), source->name, loc->file)
-			: loc->file;
+	const char *beside = slash && *loc->file != '/'
+	                             ? arena_printf(a, "%.*s/%s", (int)(slash - source->name), source->name, loc->file)
+	                             : loc->file;
 	const char *text = file_text(a, beside);
 	return line_of(a, text ? text : file_text(a, loc->file), loc->line);
 }

@@ -1,5 +1,5 @@
-/* explain.c - `pallasc explain CODE`. The pages are those of docs/diagnostics.md, which the Makefile makes a string: each
- * code has a row `| [`CODE`](#CODE) | SUMMARY |` of its table, and a section `## CODE`. */
+/* explain.c - `pallasc explain CODE`. The pages are those of docs/diagnostics.md, which the Makefile makes a string:
+ * each code has a row `| [`CODE`](#CODE) | SUMMARY |` of its table, and a section `## CODE`. */
 #include "explain.h"
 
 extern const char page_explain[]; /* build/explain_text.c */

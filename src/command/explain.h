@@ -4,8 +4,8 @@
 
 #include "src/base/base.h"
 
-/* Writes the section of a code of docs/diagnostics.md; `code` NULL: all codes, a line each. NULL on success, else what is
- * wrong: there is no such code, and which is near. */
+/* Writes the section of a code of docs/diagnostics.md; `code` NULL: all codes, a line each. NULL on success, else what
+ * is wrong: there is no such code, and which is near. */
 const char *explain_put(Arena *a, const char *code, Text *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* fits.c - does an argument fit its parameter? A reference is judged by the type of its node; one whose type is still to
- * be inferred fits whatever takes a value. */
+/* fits.c - does an argument fit its parameter? A reference is judged by the type of its node; one whose type is still
+ * to be inferred fits whatever takes a value. */
 #include "ir.h"
 
 bool node_is_untyped(const Module *m, NodeId n) {

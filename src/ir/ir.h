@@ -661,7 +661,7 @@ Place node_arg_place(const Module *m, Diag *d, NodeId n, uint32_t arg);
 Place tensor_place(const Module *m, Diag *d, TensorId t);
 Place graph_place(const Module *m, Diag *d, GraphId g);
 /* Notes on the last diagnostic: what else it is about, and where that stands. In relate.c. */
-void node_relate(Module *m, Diag *d, NodeId n); /* its type; of a host tensor, the tensor's declaration */
+void node_relate(Module *m, Diag *d, NodeId n);     /* its type; of a host tensor, the tensor's declaration */
 void operands_relate(Module *m, Diag *d, NodeId n); /* those of a node; of a call the graphs */
 void tensor_relate(const Module *m, Diag *d, TensorId t);
 void loop_relate(const Module *m, Diag *d, NodeId call); /* where a loop is called */

@@ -6,7 +6,8 @@
 Place graph_place(const Module *m, Diag *d, GraphId g) {
 	uint32_t origin = graph_get(m, g)->origin;
 	NodeId caller = graph_get(m, g)->caller;
-	Place at = origin == NONE ? diag_place(d, m->source, "/graphs") : diag_place(d, m->source, "/graphs/%u", origin);
+	Place at =
+		origin == NONE ? diag_place(d, m->source, "/graphs") : diag_place(d, m->source, "/graphs/%u", origin);
 	if (caller != NONE)
 		at.loc = node_get(m, caller)->loc;
 	return at;

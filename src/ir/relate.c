@@ -1,5 +1,5 @@
-/* relate.c - the other places that an error is about: operands, the tensors they are of, graphs, blocks. Each adds a note
- * to the last diagnostic (diag_related()); what a pass made stands nowhere in the document and is left out. */
+/* relate.c - the other places that an error is about: operands, the tensors they are of, graphs, blocks. Each adds a
+ * note to the last diagnostic (diag_related()); what a pass made stands nowhere in the document and is left out. */
 #include "ir.h"
 
 enum { OPERANDS_SHOWN = 3 };
@@ -47,8 +47,8 @@ void loop_relate(const Module *m, Diag *d, NodeId call) {
 void graph_relate(const Module *m, Diag *d, GraphId g) {
 	const Graph *graph = graph_get(m, g);
 	uint32_t takes = graph->placeholders.count, gives = graph->output == NONE ? 0 : graph_result_count(m, g);
-	diag_related(d, graph_place(m, d, g), "graph %lld takes %u argument%s and gives %u", (long long)graph->id, takes,
-	             takes == 1 ? "" : "s", gives);
+	diag_related(d, graph_place(m, d, g), "graph %lld takes %u argument%s and gives %u", (long long)graph->id,
+	             takes, takes == 1 ? "" : "s", gives);
 }
 
 void block_relate(const Module *m, Diag *d, BlockId b) {

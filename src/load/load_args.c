@@ -253,9 +253,9 @@ static bool place_positional(Loader *l, uint16_t op, uint32_t skip, const json_t
 		           "%s takes '%s' by name, not by position", op_row(op)->target, name);
 		return false;
 	}
-	diag_error(l->r.d, place_at(&l->r, &at), "too-many-arguments", "docs/ops.md lists what each target takes", "%s takes %s%zu argument%s, found %zu",
-	           op_row(op)->target, s->required < s->positional ? "at most " : "", room, room == 1 ? "" : "s",
-	           count);
+	diag_error(l->r.d, place_at(&l->r, &at), "too-many-arguments", "docs/ops.md lists what each target takes",
+	           "%s takes %s%zu argument%s, found %zu", op_row(op)->target,
+	           s->required < s->positional ? "at most " : "", room, room == 1 ? "" : "s", count);
 	return false;
 }
 
@@ -281,9 +281,9 @@ bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, s
 		} else if (p->has_default) {
 			*a = schema_default(l->m, p);
 		} else {
-			diag_error(l->r.d, place_at(&l->r, path), "missing-argument", "docs/ops.md lists what each target takes",
-			           "%s lacks argument '%s' (%s)", op_row(op)->target, p->name,
-			           schema_expects(p->letter));
+			diag_error(l->r.d, place_at(&l->r, path), "missing-argument",
+			           "docs/ops.md lists what each target takes", "%s lacks argument '%s' (%s)",
+			           op_row(op)->target, p->name, schema_expects(p->letter));
 			ok = false;
 		}
 	}

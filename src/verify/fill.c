@@ -1,5 +1,6 @@
-/* fill.c - what a document may leave out: the `meta` of nodes. Each graph is gone through in the order of its nodes, and
- * at a call the graphs that it calls: arguments give placeholders their types, and what a graph gives is the call's. */
+/* fill.c - what a document may leave out: the `meta` of nodes. Each graph is gone through in the order of its nodes,
+ * and at a call the graphs that it calls: arguments give placeholders their types, and what a graph gives is the
+ * call's. */
 #include "infer.h"
 #include "verify.h"
 
@@ -42,8 +43,8 @@ static bool arguments_fit(const Infer *in) {
 	for (; (at = op_param_next(at, &param)) != NULL; index++) {
 		const Arg *arg = node_arg(in->m, in->n, index);
 		bool list = strchr("INX", param.letter) && arg->kind == ARG_LIST;
-		if (arg->kind != ARG_NULL && !(list ? list_fits(in->m, param.letter, arg) :
-		                                      arg_fits(in->m, op, param.letter, arg)))
+		if (arg->kind != ARG_NULL &&
+		    !(list ? list_fits(in->m, param.letter, arg) : arg_fits(in->m, op, param.letter, arg)))
 			return infer_error(in, "wrong-argument", NULL, "argument '%.*s' must be %s",
 			                   (int)param.name_length, param.name, schema_expects(param.letter));
 	}

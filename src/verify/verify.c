@@ -36,14 +36,15 @@ void verify_type(Verifier *v, NodeId n) {
 	else if (type_admits(v->m, declared, inferred))
 		return;
 	else if (!has_value(v->m, declared))
-		verify_node_error(v, n, "missing-meta", "declare what is inferred", "it declares no `meta`, inferred %s",
-		                  type_string(v->m, inferred));
+		verify_node_error(v, n, "missing-meta", "declare what is inferred",
+		                  "it declares no `meta`, inferred %s", type_string(v->m, inferred));
 	else if (!has_value(v->m, inferred))
 		verify_node_error(v, n, "type-mismatch", "leave out its `meta`", "it declares %s, but has no value",
 		                  type_string(v->m, declared));
 	else
-		verify_node_error(v, n, "type-mismatch", "declare what is inferred, or leave out its `meta`", "it declares %s, inferred %s",
-		                  type_string(v->m, declared), type_string(v->m, inferred));
+		verify_node_error(v, n, "type-mismatch", "declare what is inferred, or leave out its `meta`",
+		                  "it declares %s, inferred %s", type_string(v->m, declared),
+		                  type_string(v->m, inferred));
 }
 
 static bool inputs_failed(const Verifier *v, const Arg *arg) {
