@@ -25,7 +25,8 @@ SOURCES = $(filter-out $(COMMAND_SOURCES),$(wildcard src/*/*.c passes/*/*.c code
 OBJECTS = $(SOURCES:%.c=$(BUILD)/%.o)
 PAGE_TEXT = $(BUILD)/page_files
 OBJECTS += $(PAGE_TEXT).o
-COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o)
+EXPLAIN_TEXT = $(BUILD)/explain_text
+COMMAND_OBJECTS = $(COMMAND_SOURCES:%.c=$(BUILD)/%.o) $(EXPLAIN_TEXT).o
 UNIT_SOURCES = $(wildcard tests/unit/test_*.c)
 UNIT_TESTS = $(UNIT_SOURCES:%.c=$(BUILD)/%)
 PROGRAM = pallasc
@@ -71,7 +72,15 @@ $(PAGE_TEXT).c: $(PAGE_FILES) Makefile
 	$(Q)echo '#pragma GCC diagnostic ignored "-Woverlength-strings"' >$@
 	$(Q){ $(foreach kind,html css js,$(call page_string,$(kind))) } >>$@
 
-$(PAGE_TEXT).o: $(PAGE_TEXT).c
+# What `pallasc explain` shows: a page of the docs.
+PAGE_explain = docs/diagnostics.md
+$(EXPLAIN_TEXT).c: $(PAGE_explain) Makefile
+	@mkdir -p $(@D)
+	$(call say,PAGE,$@)
+	$(Q)echo '#pragma GCC diagnostic ignored "-Woverlength-strings"' >$@
+	$(Q){ $(call page_string,explain) } >>$@
+
+$(PAGE_TEXT).o $(EXPLAIN_TEXT).o: %.o: %.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 

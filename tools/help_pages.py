@@ -18,6 +18,7 @@ PROGRAM = ROOT / "pallasc"
 OWN = {
     "compile": "compile a graph or a kernel: what it does without a command",
     "sweep": "judge many configurations of a graph",
+    "explain": "what the code of a message means, and what to do",
 }
 # Where the description of an option begins in a line of the help.
 COLUMN = 24

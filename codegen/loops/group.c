@@ -27,5 +27,6 @@ bool group_covers(Planner *p, const Loop *loop) {
 		"pallas_emit_pipeline_group_size: windows of one step or of all of them are lowered, and the loop %s "
 		"has %lld steps",
 		node_get(p->m, loop->call)->name, (long long)steps);
+	loop_relate(p->m, p->d, loop->call);
 	return false;
 }

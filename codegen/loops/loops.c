@@ -12,7 +12,8 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 		       plan_refuse(p, call, "unsupported", "compute it without loops and branches of its own",
 		                   "a while whose condition calls graphs is not lowered");
 	if (loop->rank > RANK_MAX || loop->rank == 0)
-		return plan_refuse(p, call, "unsupported", NULL, "a loop over %u dims is not lowered", loop->rank);
+		return plan_refuse(p, call, "unsupported", "nest two loops: each over some of the dims",
+		                   "a loop over %u dims is not lowered", loop->rank);
 	bool one_ragged = false;
 	uint32_t order[RANK_MAX] = {0};
 	loop_order(p, loop->graph, order);
@@ -59,6 +60,7 @@ static bool refuse_type(Planner *p, const Loop *loop, LoopType type, const char 
 	diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type", hint,
 	           "pallas_loop_type %s cannot lower the loop %s: %s", loop_type_name(type),
 	           node_get(p->m, loop->call)->name, why);
+	loop_relate(p->m, p->d, loop->call);
 	return false;
 }
 

@@ -93,5 +93,6 @@ bool loop_order_kept(Planner *p, const Loop *loop) {
 		return true;
 	diag_error(p->d, config_place(&given->origin), "unsupported-config", "keep the loop's own order, [0, 1, ...]",
 	           "loop_orders: the loop %s must keep its order: %s", node_get(p->m, loop->call)->name, why);
+	loop_relate(p->m, p->d, loop->call);
 	return false;
 }

@@ -194,7 +194,8 @@ static bool access_want(Planner *p, NodeId n, AccessWant *w) {
 		.node = n, .tensor = access_tensor(m, n), .store = op_writes(node_get(m, n)->op), .places = NONE};
 	w->part = op_is_remote(node_get(m, n)->op) || node_get(m, n)->op == OP_PART;
 	if (w->tensor == NONE)
-		return plan_refuse(p, n, "unsupported", NULL, "its tensor is not a tile.host_tensor");
+		return plan_refuse(p, n, "unsupported", "give the access a tile.host_tensor of its own graph",
+		                   "its tensor is not a tile.host_tensor");
 	const Tensor *t = &m->tensors.at[w->tensor];
 	if (node_arg(m, n, 1)->list.count != t->rank)
 		return plan_refuse(p, n, "unsupported", "index it after the load", "a new axis in a load or store");

@@ -21,5 +21,6 @@ bool grid_buffers(Planner *p, Operand *o, bool also_copied) {
 	diag_error(p->d, config_place(&p->m->config.load_buffer_count.origin), "unsupported-config", "give it 1 or 2",
 	           "pallas_load_buffer_count: %d windows of %s, but the grid's pipeline keeps 1 or 2", given,
 	           p->m->tensors.at[o->tensor].name);
+	tensor_relate(p->m, p->d, o->tensor);
 	return false;
 }

@@ -8,6 +8,8 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 	const char *message = arena_vprintf(p->a, fmt, ap);
 	va_end(ap);
 	diag_error(p->d, node_place(p->m, p->d, n), code, hint, "%s", message);
+	if (op_accesses(node_get(p->m, n)->op))
+		tensor_relate(p->m, p->d, access_tensor(p->m, n));
 	return false;
 }
 

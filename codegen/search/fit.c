@@ -172,6 +172,8 @@ static const char *ways_to_fit(Planner *p) {
 	Trials t;
 	Text out;
 	uint32_t chosen = 0;
+	Text names;
+	text_init(&names, p->a);
 	bool fits[LOOP_EMIT_PIPELINE + 1] = {false};
 	trials_start(&t, p);
 	text_init(&out, p->a);
@@ -181,6 +183,7 @@ static const char *ways_to_fit(Planner *p) {
 		if (!block_is_chosen(&t.m->blocks.at[b]))
 			continue;
 		int64_t size = largest_fitting(&t, chosen++);
+		text_printf(&names, "%s%s", names.length ? ", " : "", t.m->blocks.at[b].name);
 		if (size)
 			put_way(&out, arena_printf(p->a, "%s at most %lld", t.m->blocks.at[b].name, (long long)size));
 	}
@@ -189,7 +192,13 @@ static const char *ways_to_fit(Planner *p) {
 			put_way(&out, arena_printf(p->a, "pallas_loop_type %s", loop_type_name(type)));
 	if (out.length)
 		return arena_printf(p->a, "these fit: %s", out.at);
-	return chosen ? "no smaller value of one block fits; make several smaller"
+	if (chosen == 1)
+		return arena_printf(p->a,
+		                    "no size of %s fits: each step takes other dims whole; cut one with a tile in the "
+		                    "kernel's source",
+		                    names.at);
+	return chosen ? arena_printf(p->a, "no smaller value of one block alone fits; make several of %s smaller",
+	                             names.at)
 	              : "no block size is to be chosen that could be smaller: each step takes whole dims; cut one with "
 	                "a "
 	                "tile in the kernel's source";

@@ -1,6 +1,7 @@
 # fish completion of pallasc; made by `make docs`.
 complete -c pallasc -n __fish_use_subcommand -a compile -d 'compile a graph or a kernel: what it does without a command'
 complete -c pallasc -n __fish_use_subcommand -a sweep -d 'judge many configurations of a graph'
+complete -c pallasc -n __fish_use_subcommand -a explain -d 'what the code of a message means, and what to do'
 complete -c pallasc -n __fish_use_subcommand -a export -d 'trace a Helion kernel and write its graph'
 complete -c pallasc -n __fish_use_subcommand -a grad -d 'derive the backward pass of a graph, as a graph'
 complete -c pallasc -n __fish_use_subcommand -a run -d 'run a kernel module, on a TPU or simulated'

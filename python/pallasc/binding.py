@@ -520,15 +520,30 @@ def parse_diagnostics(text):
 
 
 def format_diagnostics(diagnostics):
-    """Diagnostics as text, a line each and a line for each hint: `file:line:col: error: ...`."""
+    """Diagnostics as text, as the command prints them but for the lines of JSON.
+
+    `kernel.py:40: error: ...`, the code of that line and the place in the graph; of what is from no
+    program, `graph.json:42:31: error: ...`. Then the hint, and notes on other places.
+    """
     lines = []
     for item in diagnostics:
-        place = [str(item[key]) for key in ("file", "line", "column") if item.get(key)]
-        parts = [":".join(place)] if place else []
-        parts += [item.get("severity", "error"), item.get("message", "")]
-        lines.append(": ".join(parts))
-        if loc := item.get("loc"):
-            lines.append("  from: " + ":".join(str(x) for x in loc.values() if x))
+        lines += _with_place(item, item.get("severity", "error"))
         if item.get("hint"):
             lines.append(f"  hint: {item['hint']}")
+        for other in item.get("related", ()):
+            lines += _with_place(other, "note")
     return "\n".join(lines)
+
+
+def _with_place(item, kind):
+    """The lines that say what and where, the program's line first."""
+    place = ":".join(str(item[key]) for key in ("file", "line", "column") if item.get(key))
+    loc = item.get("loc") or {}
+    first = ":".join(str(loc[key]) for key in ("file", "line") if loc.get(key)) or place
+    lines = [": ".join([*([first] if first else []), kind, item.get("message", "")])]
+    if loc.get("code"):
+        lines.append(f"{loc.get('line') or '':>5} | {loc['code']}")
+    if loc and place:
+        node = f": node '{item['node']}'" if item.get("node") else ""
+        lines.append(f"  --> {place}{node}")
+    return lines

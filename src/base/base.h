@@ -210,22 +210,42 @@ typedef struct Source {
 	size_t length;
 } Source;
 
-typedef enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
+/* A line of the program that a document was made of, as the document tells it. */
+typedef struct Location {
+	const char *file, *code; /* NULL: none */
+	int64_t line;            /* 0: none */
+} Location;
 
-typedef struct Diagnostic {
-	Severity severity;
-	const char *code;     /* stable, kebab-case: "unknown-target"; listed in docs/diagnostics.md */
+/* Where a diagnostic points. Made by the helpers below, passed by value. */
+typedef struct Place {
 	const Source *source; /* may be NULL: no place */
 	const char *pointer;  /* JSON pointer into source; NULL: use line and column as they are */
 	int line, column;     /* 1-based; 0: none. For syntax errors, from the JSON parser */
-	const char *message;  /* one line: what is wrong, naming the thing */
-	const char *hint;     /* one line: what to do; NULL where the message says it all */
 	bool at_key;          /* points at the member's name rather than at its value */
+	Location loc; /* of the program, where the document's `loc` at `pointer` does not say it; no file: none */
+} Place;
+
+typedef enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
+
+/* Another place that a diagnostic is about. */
+typedef struct Related {
+	Place at;
+	const char *message; /* one line: what stands there */
+} Related;
+
+typedef struct Diagnostic {
+	Severity severity;
+	const char *code; /* stable, kebab-case: "unknown-target"; a page of docs/diagnostics for each */
+	Place at;
+	const char *message; /* one line: what is wrong, naming the thing */
+	const char *hint;    /* one line: what to do; NULL where the message says it all */
+	VEC(Related) related;
 } Diagnostic;
 
 enum {
-	DIAG_ERROR_LIMIT = 20, /* further errors are counted, not kept */
-	DIAG_OTHER_LIMIT = 50  /* further warnings and notes are dropped */
+	DIAG_ERROR_LIMIT = 20,  /* further errors are counted, not kept */
+	DIAG_OTHER_LIMIT = 50,  /* further warnings and notes are dropped */
+	DIAG_RELATED_LIMIT = 4, /* of one diagnostic; further ones are dropped */
 };
 
 typedef struct Diag {
@@ -234,17 +254,12 @@ typedef struct Diag {
 	uint32_t errors; /* all of them, also those past the limit */
 	uint32_t others; /* warnings and notes */
 	bool brief;      /* what costs time to find out, such as what would fit, is not wanted */
+	bool dropped;    /* the last one is past the limit */
+	bool reads_code; /* printing may read a line of the program from its file, where the document does not have it
+	                  */
 } Diag;
 
 void diag_init(Diag *d, Arena *a);
-
-/* Where a diagnostic points. Made by the helpers below, passed by value. */
-typedef struct Place {
-	const Source *source;
-	const char *pointer;
-	int line, column;
-	bool at_key; /* the member's name, not its value */
-} Place;
 
 /* A place `pointer_fmt...` (a JSON pointer, printf-formatted) in `source`. */
 Place diag_place(Diag *d, const Source *source, const char *pointer_fmt, ...) PRINTF_LIKE(3, 4);
@@ -259,9 +274,14 @@ void diag_error(Diag *d, Place at, const char *code, const char *hint, const cha
 void diag_warning(Diag *d, Place at, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
 void diag_note(Diag *d, Place at, const char *code, const char *hint, const char *fmt, ...) PRINTF_LIKE(5, 6);
 
+/* Another place that the last diagnostic is about: "'x' is float32[u0]". Each place is kept once. */
+void diag_related(Diag *d, Place at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
 typedef enum { DIAG_TEXT, DIAG_JSON } DiagFormat;
-/* Prints all in order: text as `file:line:col: error: message [code]`, the offending line and a caret, then
- * `hint: ...`; JSON as one object per line. `color`: ANSI colours in the text form. */
+/* Prints all in order. Text: where the document says of which line of a program a node is, that line,
+ * `kernel.py:40: error: message [code]`, its code, and `--> graph.json:42:31: node 'x' (/graphs/0/nodes/7)`; else
+ * `graph.json:42:31: error: ...`, that line and a caret, and the same without file and line. Then `hint: ...`, and the
+ * places that it is about as notes of the same form. JSON: one object per line. `color`: ANSI colours in text. */
 void diag_print(const Diag *d, FILE *out, DiagFormat format, bool color);
 
 /* Line and column (1-based, column in bytes) of the value at `pointer` in valid JSON text; false if there is none. */
@@ -269,5 +289,16 @@ bool diag_locate(const Source *source, const char *pointer, int *line, int *colu
 /* The byte offset of the value (or of its name) at `pointer`, or of the deepest part of `pointer` that exists: then
  * false. Linear in the text, no recursion. In locate.c. */
 bool diag_offset(const Source *source, const char *pointer, bool key, size_t *offset);
+/* The string at `pointer`, its escapes decoded, its first `max` bytes at most; NULL if there is none. */
+const char *diag_string(Arena *a, const Source *source, const char *pointer, size_t max);
+
+/* What a place is of, for people: the line of the program and the node. In origin.c. */
+typedef struct Origin {
+	Location loc;     /* no file: none */
+	const char *node; /* its name; NULL: the place is in no node */
+} Origin;
+/* `read_code`: a line of code that the document lacks may be read from its file, beside the document or in the current
+ * folder, if that is there and is Python. */
+Origin origin_find(Arena *a, const Place *at, bool read_code);
 
 #endif

@@ -38,17 +38,14 @@ static const char *message_cut(Arena *a, const char *fmt, va_list ap) {
 static void diag_add(Diag *d, Severity severity, Place at, const char *code, const char *hint, const char *fmt,
                      va_list ap) {
 	uint32_t count = severity == SEVERITY_ERROR ? ++d->errors : ++d->others;
-	if (count > (severity == SEVERITY_ERROR ? (uint32_t)DIAG_ERROR_LIMIT : (uint32_t)DIAG_OTHER_LIMIT))
+	d->dropped = count > (severity == SEVERITY_ERROR ? (uint32_t)DIAG_ERROR_LIMIT : (uint32_t)DIAG_OTHER_LIMIT);
+	if (d->dropped)
 		return;
 	Diagnostic x = {.severity = severity,
 	                .code = code,
-	                .source = at.source,
-	                .pointer = at.pointer,
-	                .line = at.line,
-	                .column = at.column,
+	                .at = at,
 	                .message = message_cut(d->arena, fmt, ap),
-	                .hint = hint ? arena_strdup(d->arena, hint) : NULL,
-	                .at_key = at.at_key};
+	                .hint = hint ? arena_strdup(d->arena, hint) : NULL};
 	vec_push(d->arena, &d->list, x);
 }
 
@@ -71,4 +68,24 @@ void diag_note(Diag *d, Place at, const char *code, const char *hint, const char
 	va_start(ap, fmt);
 	diag_add(d, SEVERITY_NOTE, at, code, hint, fmt, ap);
 	va_end(ap);
+}
+
+static bool same_place(const Place *a, const Place *b) {
+	return a->source == b->source && a->pointer && b->pointer && strcmp(a->pointer, b->pointer) == 0;
+}
+
+void diag_related(Diag *d, Place at, const char *fmt, ...) {
+	if (d->dropped || d->list.count == 0)
+		return;
+	Diagnostic *x = &d->list.at[d->list.count - 1];
+	bool known = x->related.count == DIAG_RELATED_LIMIT || same_place(&x->at, &at);
+	for (uint32_t i = 0; i < x->related.count; i++)
+		known |= same_place(&x->related.at[i].at, &at);
+	if (known)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	Related r = {.at = at, .message = message_cut(d->arena, fmt, ap)};
+	va_end(ap);
+	vec_push(d->arena, &x->related, r);
 }

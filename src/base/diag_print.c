@@ -46,8 +46,8 @@ static void put_text(FILE *out, const char *s) {
 
 /* ---- places ----------------------------------------------------------------------------------------------------- */
 
-static Place resolve(const Diagnostic *x) {
-	Place at = {.source = x->source, .pointer = x->pointer, .line = x->line, .column = x->column};
+static Place resolve(const Place *x) {
+	Place at = *x;
 	if (x->source && x->pointer && x->source->text) {
 		size_t offset;
 		diag_offset(x->source, x->pointer, x->at_key, &offset);
@@ -97,77 +97,116 @@ static void put_line(FILE *out, Place at, const char *caret_colour, const char *
 	fprintf(out, "%s\n%*s%s^%s\n", to < end ? "..." : "", caret_column, "", caret_colour, reset);
 }
 
-/* ---- the program that a node is from ----------------------------------------------------------------------------- */
-
-/* `loc` of the node that a diagnostic points into, as the document has it; of one about that itself there is none. */
-typedef struct Origin {
-	const char *file; /* as it is written in JSON, `length` bytes between quotes; NULL: there is none */
-	size_t length;
-	long line; /* 0: none */
-} Origin;
-
-static const char *member(const Source *source, const char *node, size_t length, const char *name) {
-	char pointer[128];
-	size_t offset;
-	int n = snprintf(pointer, sizeof pointer, "%.*s/loc/%s", (int)length, node, name);
-	if (n < 0 || (size_t)n >= sizeof pointer || !diag_offset(source, pointer, false, &offset))
-		return NULL;
-	return source->text + offset;
-}
-
-static Origin origin_find(const Diagnostic *x) {
-	static const char nodes[] = "/nodes/";
-	const char *found = x->pointer && x->source && x->source->text ? strstr(x->pointer, nodes) : NULL;
-	if (!found)
-		return (Origin){0};
-	const char *index = found + sizeof nodes - 1;
-	size_t length = (size_t)(index - x->pointer) + strspn(index, "0123456789");
-	const char *file = member(x->source, x->pointer, length, "file");
-	const char *line = member(x->source, x->pointer, length, "line");
-	if (!file || *file++ != '"' || strncmp(x->pointer + length, "/loc", 4) == 0)
-		return (Origin){0};
-	return (Origin){file, strcspn(file, "\"\\"), line ? strtol(line, NULL, 10) : 0};
-}
-
 /* ---- the two forms ---------------------------------------------------------------------------------------------- */
 
 static const char *severity_name(Severity s) {
 	return s == SEVERITY_ERROR ? "error" : s == SEVERITY_WARNING ? "warning" : "note";
 }
 
-static void put_origin(const Diagnostic *x, FILE *out) {
-	Origin from = origin_find(x);
-	if (!from.file)
-		return;
-	fputs("  from: ", out);
-	int columns = 0;
-	const char *end = from.file + from.length;
-	for (const char *at = from.file; at < end && at - from.file < MESSAGE_MAX;)
-		at += put_char(out, at, end, &columns);
-	fprintf(out, from.line > 0 ? ":%ld\n" : "\n", from.line);
+typedef struct TextForm {
+	FILE *out;
+	Arena *scratch;
+	bool reads_code;
+	const char *bold, *reset, *dim, *caret; /* empty without colours */
+} TextForm;
+
+static const char *tint(Severity s, bool color) {
+	return !color ? "" : s == SEVERITY_ERROR ? "\033[1;31m" : s == SEVERITY_WARNING ? "\033[1;35m" : "\033[1;36m";
 }
 
-static void print_text(const Diagnostic *x, FILE *out, bool color) {
-	const char *tint = x->severity == SEVERITY_ERROR     ? "\033[1;31m"
-	                   : x->severity == SEVERITY_WARNING ? "\033[1;35m"
-	                                                     : "\033[1;36m";
-	const char *bold = color ? "\033[1m" : "", *reset = color ? "\033[0m" : "";
-	Place at = resolve(x);
-	fputs(bold, out);
-	put_text(out, at.source ? at.source->name : "pallasc");
-	if (at.line > 0)
-		fprintf(out, ":%d:%d", at.line, at.column);
-	fprintf(out, ": %s%s:%s %s", color ? tint : "", severity_name(x->severity), reset, bold);
+static void put_place(FILE *out, const Place *at) {
+	put_text(out, at->source ? at->source->name : "pallasc");
+	if (at->line > 0)
+		fprintf(out, ":%d:%d", at->line, at->column);
+}
+
+/* The place in the program if that is known, else in the document. */
+static void put_first_place(FILE *out, const Place *at, const Location *loc) {
+	if (!loc->file) {
+		put_place(out, at);
+		return;
+	}
+	put_text(out, loc->file);
+	if (loc->line > 0)
+		fprintf(out, ":%lld", (long long)loc->line);
+}
+
+/* `   40 | m_new = torch.maximum(m_i, torch.amax(scores, -1))` */
+static void put_code(const TextForm *f, const Location *loc) {
+	if (!loc->code || !*loc->code)
+		return;
+	const char *end = loc->code + strlen(loc->code), *to = loc->code;
+	if (loc->line > 0)
+		fprintf(f->out, "%s%5lld |%s ", f->dim, (long long)loc->line, f->reset);
+	else
+		fprintf(f->out, "%s      |%s ", f->dim, f->reset);
+	for (int columns = 0; to < end && columns < LINE_WIDTH;)
+		to += put_char(f->out, to, end, &columns);
+	fputs(to < end ? "...\n" : "\n", f->out);
+}
+
+/* `  --> graph.json:42:31: node 'm_new' (/graphs/0/nodes/7)`; the file and line only where they were not first. */
+static void put_arrow(const TextForm *f, const Place *at, const Origin *from) {
+	bool deep = at->pointer && *at->pointer && strchr(at->pointer + 1, '/');
+	if (!from->loc.file && !deep)
+		return;
+	fprintf(f->out, "  %s-->%s ", f->dim, f->reset);
+	if (from->loc.file) {
+		put_place(f->out, at);
+		fputs(": ", f->out);
+	}
+	if (from->node) {
+		fputs("node '", f->out);
+		put_text(f->out, from->node);
+		fputs("' (", f->out);
+	}
+	put_text(f->out, at->pointer ? at->pointer : "");
+	fputs(from->node ? ")\n" : "\n", f->out);
+}
+
+static bool same_line(const Location *a, const Location *b) {
+	return a->file && b->file && a->line == b->line && strcmp(a->file, b->file) == 0;
+}
+
+/* `above`: the line that stands above already. */
+static void print_related(const TextForm *f, const Related *r, const Location *above, const char *color) {
+	Place at = resolve(&r->at);
+	Origin from = origin_find(f->scratch, &r->at, f->reads_code);
+	fputs(f->bold, f->out);
+	put_first_place(f->out, &at, &from.loc);
+	fprintf(f->out, ":%s %snote:%s ", f->reset, color, f->reset);
+	put_text(f->out, r->message);
+	if (from.loc.file) {
+		fprintf(f->out, " %s(", f->dim);
+		put_place(f->out, &at);
+		fprintf(f->out, ")%s", f->reset);
+	}
+	fputc('\n', f->out);
+	if (!same_line(above, &from.loc))
+		put_code(f, &from.loc);
+}
+
+static void print_text(const Diagnostic *x, const TextForm *f, bool color) {
+	FILE *out = f->out;
+	Place at = resolve(&x->at);
+	Origin from = origin_find(f->scratch, &x->at, f->reads_code);
+	fputs(f->bold, out);
+	put_first_place(out, &at, &from.loc);
+	fprintf(out, ": %s%s:%s %s", tint(x->severity, color), severity_name(x->severity), f->reset, f->bold);
 	put_text(out, x->message);
-	fprintf(out, "%s [%s]\n", reset, x->code);
-	if (at.source && at.source->text && at.line > 0)
-		put_line(out, at, color ? "\033[1;32m" : "", reset);
-	put_origin(x, out);
+	fprintf(out, "%s [%s]\n", f->reset, x->code);
+	if (from.loc.file)
+		put_code(f, &from.loc);
+	else if (at.source && at.source->text && at.line > 0)
+		put_line(out, at, f->caret, f->reset);
+	put_arrow(f, &at, &from);
 	if (x->hint) {
 		fputs("  hint: ", out);
 		put_text(out, x->hint);
 		fputc('\n', out);
 	}
+	for (uint32_t i = 0; i < x->related.count; i++)
+		print_related(f, &x->related.at[i], &from.loc, tint(SEVERITY_NOTE, color));
 }
 
 /* A JSON string or null. */
@@ -186,48 +225,81 @@ static void put_json_int(FILE *out, const char *name, int value) {
 		fprintf(out, ", \"%s\": null", name);
 }
 
-static void print_json(const Diagnostic *x, Arena *a, FILE *out) {
+/* The members that say where: the document, then what the place is of, if that is known. */
+static void put_json_place(FILE *out, Arena *a, const Place *x) {
 	Place at = resolve(x);
-	fprintf(out, "{\"severity\": \"%s\", \"code\": ", severity_name(x->severity));
-	put_json(out, a, x->code);
-	fputs(", \"file\": ", out);
+	fputs("\"file\": ", out);
 	put_json(out, a, at.source ? at.source->name : NULL);
 	fputs(", \"pointer\": ", out);
 	put_json(out, a, x->pointer);
 	put_json_int(out, "line", at.line);
 	put_json_int(out, "column", at.column);
+}
+
+static void put_json_origin(FILE *out, Arena *a, const Place *at, bool reads_code) {
+	Origin from = origin_find(a, at, reads_code);
+	if (from.node) {
+		fputs(", \"node\": ", out);
+		put_json(out, a, from.node);
+	}
+	if (!from.loc.file)
+		return;
+	fputs(", \"loc\": {\"file\": ", out);
+	put_json(out, a, from.loc.file);
+	put_json_int(out, "line", from.loc.line > 0 && from.loc.line <= INT32_MAX ? (int)from.loc.line : 0);
+	if (from.loc.code && *from.loc.code) {
+		fputs(", \"code\": ", out);
+		put_json(out, a, from.loc.code);
+	}
+	fputs("}", out);
+}
+
+static void print_json(const Diagnostic *x, Arena *a, bool reads_code, FILE *out) {
+	fprintf(out, "{\"severity\": \"%s\", \"code\": ", severity_name(x->severity));
+	put_json(out, a, x->code);
+	fputs(", ", out);
+	put_json_place(out, a, &x->at);
 	fputs(", \"message\": ", out);
 	put_json(out, a, x->message);
 	fputs(", \"hint\": ", out);
 	put_json(out, a, x->hint);
-	Origin from = origin_find(x);
-	if (from.file) {
-		fputs(", \"loc\": {\"file\": ", out);
-		put_json(out, a, arena_printf(a, "%.*s", (int)from.length, from.file));
-		put_json_int(out, "line", from.line > 0 && from.line <= INT32_MAX ? (int)from.line : 0);
+	put_json_origin(out, a, &x->at, reads_code);
+	for (uint32_t i = 0; i < x->related.count; i++) {
+		fputs(i ? ", {\"message\": " : ", \"related\": [{\"message\": ", out);
+		put_json(out, a, x->related.at[i].message);
+		fputs(", ", out);
+		put_json_place(out, a, &x->related.at[i].at);
+		put_json_origin(out, a, &x->related.at[i].at, reads_code);
 		fputs("}", out);
 	}
-	fputs("}\n", out);
+	fputs(x->related.count ? "]}\n" : "}\n", out);
+}
+
+static void print_one(const Diag *d, const Diagnostic *x, Arena *scratch, FILE *out, DiagFormat format, bool color) {
+	const TextForm form = {.out = out,
+	                       .scratch = scratch,
+	                       .reads_code = d->reads_code,
+	                       .bold = color ? "\033[1m" : "",
+	                       .reset = color ? "\033[0m" : "",
+	                       .dim = color ? "\033[1;34m" : "",
+	                       .caret = color ? "\033[1;32m" : ""};
+	if (format == DIAG_JSON)
+		print_json(x, scratch, d->reads_code, out);
+	else
+		print_text(x, &form, color);
 }
 
 void diag_print(const Diag *d, FILE *out, DiagFormat format, bool color) {
-	for (uint32_t i = 0; i < d->list.count; i++) {
-		if (format == DIAG_JSON)
-			print_json(&d->list.at[i], d->arena, out);
-		else
-			print_text(&d->list.at[i], out, color);
-	}
-	if (d->errors <= DIAG_ERROR_LIMIT)
-		return;
 	Arena scratch;
 	arena_init(&scratch, d->arena->oom);
-	uint32_t more = d->errors - DIAG_ERROR_LIMIT;
-	Diagnostic rest = {.severity = SEVERITY_NOTE,
-	                   .code = "more-errors",
-	                   .message = arena_printf(&scratch, "%u more error%s", more, more == 1 ? "" : "s")};
-	if (format == DIAG_JSON)
-		print_json(&rest, &scratch, out);
-	else
-		print_text(&rest, out, color);
+	for (uint32_t i = 0; i < d->list.count; i++)
+		print_one(d, &d->list.at[i], &scratch, out, format, color);
+	if (d->errors > DIAG_ERROR_LIMIT) {
+		uint32_t more = d->errors - DIAG_ERROR_LIMIT;
+		Diagnostic rest = {.severity = SEVERITY_NOTE,
+		                   .code = "more-errors",
+		                   .message = arena_printf(&scratch, "%u more error%s", more, more == 1 ? "" : "s")};
+		print_one(d, &rest, &scratch, out, format, color);
+	}
 	arena_free(&scratch);
 }

@@ -211,3 +211,16 @@ bool diag_locate(const Source *source, const char *pointer, int *line, int *colu
 	*column = at.column;
 	return found;
 }
+
+const char *diag_string(Arena *a, const Source *source, const char *pointer, size_t max) {
+	size_t offset;
+	if (!diag_offset(source, pointer, false, &offset) || source->text[offset] != '"')
+		return NULL;
+	Unescape u = {.at = source->text + offset + 1, .end = source->text + source->length};
+	Text t;
+	text_init(&t, a);
+	text_put(&t, "");
+	for (int c; t.length < max && (c = unescape_next(&u)) >= 0;)
+		text_putn(&t, &(char){(char)c}, 1);
+	return t.at;
+}

@@ -1,6 +1,7 @@
 /* main.c - the command pallasc: reads what the options name, compiles, and writes the result once it is whole. */
 #define _XOPEN_SOURCE 700
 #include "files.h"
+#include "explain.h"
 #include "handover.h"
 #include "options.h"
 #include "sweep_command.h"
@@ -447,12 +448,34 @@ static int run(Command *c) {
 	return c->options.emit == EMIT_NONE ? EXIT_DONE : write_output(c, &out);
 }
 
+/* pallasc explain [CODE] */
+static int explain(Command *c, int argc, char *const *argv) {
+	Text out;
+	text_init(&out, &c->arena);
+	const char *code = argc > 2 ? argv[2] : NULL, *error = NULL;
+	if (argc > 3)
+		error = "pallasc explain takes one code";
+	else if (code && *code == '-')
+		text_put(&out, "usage: pallasc explain [CODE]\n\nWhat the code in brackets behind a message means, an "
+		               "example and what to do; without one all codes.\n");
+	else
+		error = explain_put(&c->arena, code, &out);
+	c->options.output = "-";
+	if (!error)
+		return write_output(c, &out);
+	complain(c, "usage", error);
+	return EXIT_USAGE;
+}
+
 static int command(Command *c, int argc, char *const *argv) {
 	diag_init(&c->diag, &c->arena);
+	c->diag.reads_code = true;
 	if (argc > 1 && handed_over(argv[1])) {
 		complain(c, "python", hand_over(&c->arena, argc, argv));
 		return EXIT_IO;
 	}
+	if (argc > 1 && strcmp(argv[1], "explain") == 0)
+		return explain(c, argc, argv);
 	const char *error = options_parse(&c->arena, argc, argv, &c->options);
 	c->color = want_color(c->options.color);
 	if (!error)

@@ -487,7 +487,7 @@ enum { OPTION_COUNT = sizeof table / sizeof table[0] };
 
 const char *options_help(void) {
 	return "usage: pallasc [compile] [options] [GRAPH.json | KERNEL.kernel | -]\n"
-	       "       pallasc sweep [options] [GRAPH.json | -]\n"
+	       "       pallasc sweep [options] [GRAPH.json | -];  pallasc explain [CODE of a message]\n"
 	       "       pallasc check | run | aot | profile | tune | export | grad | ... [--help]: Python's\n"
 	       "\n"
 	       "Compiles a graph of tile operations (JSON, format fxtile 1) to a Pallas TPU kernel: a\n"

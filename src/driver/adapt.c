@@ -114,10 +114,10 @@ static uint32_t key_at(const Adapting *a, const Diagnostic *d) {
 	const Config *config = &a->c->module->config;
 	for (uint32_t k = 0; k < KEY_COUNT; k++) {
 		const ConfigOrigin *o = origin_of(&key_rows[k], config);
-		if (!key_is_set(&key_rows[k], config) || !d->pointer || !o->pointer || d->source != o->source)
+		if (!key_is_set(&key_rows[k], config) || !d->at.pointer || !o->pointer || d->at.source != o->source)
 			continue;
 		size_t n = strlen(o->pointer);
-		if (strncmp(d->pointer, o->pointer, n) == 0 && (d->pointer[n] == '\0' || d->pointer[n] == '/'))
+		if (strncmp(d->at.pointer, o->pointer, n) == 0 && (d->at.pointer[n] == '\0' || d->at.pointer[n] == '/'))
 			return k;
 	}
 	return KEY_COUNT;

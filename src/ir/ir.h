@@ -213,11 +213,6 @@ typedef struct Arg {
 	ArgId next_use, prev_use;
 } Arg;
 
-typedef struct Location {
-	const char *file, *code; /* NULL: none */
-	int64_t line;            /* 0: none */
-} Location;
-
 typedef struct Node {
 	const char *name;
 	uint16_t op;       /* Op, a row of ops.def */
@@ -495,6 +490,13 @@ static inline const Type *type_get(const Module *m, TypeId t) { return &m->types
 bool type_equal(Module *m, TypeId a, TypeId b);
 const char *type_string(Module *m, TypeId t); /* "float32[u0, 128]" */
 
+/* ---- arguments and parameters (fits.c) -------------------------------------------------------------------------- */
+/* A value whose type the document leaves out and nothing has inferred yet. */
+bool node_is_untyped(const Module *m, NodeId n);
+/* Does an argument fit a parameter with this letter of include/ops.def; does an item of a list, for I, N and X? */
+bool arg_fits(const Module *m, uint16_t op, char letter, const Arg *a);
+bool arg_item_fits(const Module *m, char letter, const Arg *a);
+
 /* ---- reading nodes ---------------------------------------------------------------------------------------------- */
 /* What is asked of inner loops. Steps behind fences are planned as those of a fori_loop, and stand there one by one. */
 static inline LoopType module_loop_type(const Module *m) {
@@ -663,6 +665,13 @@ Place node_place(const Module *m, Diag *d, NodeId n);
 Place node_arg_place(const Module *m, Diag *d, NodeId n, uint32_t arg);
 Place tensor_place(const Module *m, Diag *d, TensorId t);
 Place graph_place(const Module *m, Diag *d, GraphId g);
+/* Notes on the last diagnostic: what else it is about, and where that stands. In relate.c. */
+void node_relate(Module *m, Diag *d, NodeId n);     /* its type; of a host tensor, the tensor's declaration */
+void operands_relate(Module *m, Diag *d, NodeId n); /* those of a node; of a call the graphs */
+void tensor_relate(const Module *m, Diag *d, TensorId t);
+void loop_relate(const Module *m, Diag *d, NodeId call); /* where a loop is called */
+void graph_relate(const Module *m, Diag *d, GraphId g);
+void block_relate(const Module *m, Diag *d, BlockId b);
 
 /* ---- what the arguments of a node say, by its op (ir_ops.c) ------------------------------------------------------ */
 

@@ -32,6 +32,7 @@ static bool view_fails(Module *m, Diag *d, TensorId id, const char *why) {
 	const Tensor *t = &m->tensors.at[id];
 	diag_error(d, diag_place(d, m->source, "/tensors/%u/shape", id), "view-shape", NULL,
 	           "'%s' cannot be a view of '%s': %s", t->name, m->tensors.at[t->of].name, why);
+	tensor_relate(m, d, t->of);
 	return false;
 }
 

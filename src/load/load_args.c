@@ -61,12 +61,15 @@ static bool load_graph_id(Loader *l, uint16_t op, const Param *p, const json_t *
 	if (!l->kinds_unclear && !(graph_kinds(op, p->name, &what) & 1u << graph->kind)) {
 		diag_error(l->r.d, place_at(&l->r, path), "graph-kind", NULL,
 		           "'%s' must be %s, but graph %lld is of another kind", p->name, what, (long long)id);
+		graph_relate(l->m, l->r.d, g);
 		return false;
 	}
 	if (graph->caller != NONE) {
 		diag_error(l->r.d, place_at(&l->r, path), "graph-called-twice",
 		           "give each call its own copy of the graph", "graph %lld is called already, by '%s'",
 		           (long long)id, node_get(l->m, graph->caller)->name);
+		diag_related(l->r.d, node_place(l->m, l->r.d, graph->caller), "'%s' calls it here",
+		             node_get(l->m, graph->caller)->name);
 		return false;
 	}
 	graph->caller = l->node;
@@ -99,48 +102,6 @@ static bool load_block(Loader *l, uint16_t op, const json_t *v, const Path *path
 
 static const Type *ref_type(const Loader *l, const Arg *a) { return node_type(l->m, a->node); }
 
-static bool fits_int(const Loader *l, const Arg *a) {
-	if (a->kind == ARG_INT || a->kind == ARG_SYM)
-		return true;
-	if (a->kind != ARG_REF)
-		return false;
-	const Type *t = ref_type(l, a);
-	if (t->kind == TYPE_SYM)
-		return t->dtype != DTYPE_BOOL;
-	return t->kind == TYPE_TENSOR && t->count == 0 && !dtype_is_float(t->dtype) && t->dtype != DTYPE_BOOL;
-}
-
-static bool fits_value(const Loader *l, const Arg *a) {
-	if (a->kind == ARG_REF)
-		return ref_type(l, a)->kind == TYPE_TENSOR || ref_type(l, a)->kind == TYPE_SYM;
-	return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL || a->kind == ARG_SYM;
-}
-
-/* A slice's start, stop and step are ints or absent. */
-static bool fits_slice(const Loader *l, const Arg *a) {
-	for (uint32_t i = 0; i < a->list.count; i++) {
-		const Arg *bound = arg_item(l->m, a, i);
-		if (bound->kind != ARG_NULL && !fits_int(l, bound))
-			return false;
-	}
-	return true;
-}
-
-static bool fits_index(const Loader *l, const Arg *a) {
-	if (a->kind == ARG_REF)
-		return ref_type(l, a)->kind == TYPE_TENSOR || ref_type(l, a)->kind == TYPE_SYM;
-	if (a->kind == ARG_SLICE)
-		return fits_slice(l, a);
-	return a->kind == ARG_NULL || a->kind == ARG_INT || a->kind == ARG_SYM;
-}
-
-static bool fits_block(const Loader *l, uint16_t op, const Arg *a) {
-	if (a->kind == ARG_BLOCK || (a->kind == ARG_SYM && op == OP_SYMNODE))
-		return true;
-	return a->kind == ARG_REF && ref_type(l, a)->kind == TYPE_SYM &&
-	       expr_as_block(l->m, ref_type(l, a)->sym) != NONE;
-}
-
 /* "expected ..., found node 's', which is float32[u0]". Says nothing of nodes that were reported themselves. */
 static bool misfit(Loader *l, const Path *path, const char *param, const char *what, const Arg *a, const json_t *v) {
 	const char *found, *hint = NULL;
@@ -168,27 +129,10 @@ static bool check_items(Loader *l, const Param *p, const json_t *v, const Path *
 	for (uint32_t i = 0; i < list->list.count; i++) {
 		const Arg *a = arg_item(l->m, list, i);
 		Path at = path_index(path, i);
-		bool fits = p->letter == 'I'   ? fits_int(l, a)
-		            : p->letter == 'N' ? fits_index(l, a)
-		                               : a->kind == ARG_NULL || fits_value(l, a);
-		if (!fits)
+		if (!arg_item_fits(l->m, p->letter, a))
 			ok = misfit(l, &at, p->name, what, a, json_array_get(v, i));
 	}
 	return ok;
-}
-
-static bool fits_scalar_letter(const Loader *l, uint16_t op, char letter, const Arg *a) {
-	switch (letter) {
-	case 'x': return fits_value(l, a);
-	case 't': return a->kind == ARG_REF && ref_type(l, a)->kind == TYPE_TENSOR;
-	case 'i': return fits_int(l, a);
-	case 'n': return a->kind == ARG_INT || a->kind == ARG_FLOAT || a->kind == ARG_BOOL;
-	case 'b': return a->kind == ARG_BOOL;
-	case 'd': return a->kind == ARG_DTYPE;
-	case 's': return a->kind == ARG_STRING;
-	case 'S': return fits_block(l, op, a);
-	default: return true;
-	}
 }
 
 /* One argument, by its parameter's letter. */
@@ -204,13 +148,13 @@ static bool load_argument(Loader *l, uint16_t op, const Param *p, const json_t *
 	}
 	if (p->letter == 'S' ? !load_block(l, op, v, path, out) : !load_value(l, v, path, 0, out))
 		return false;
-	if (p->letter == 'I' && fits_int(l, out)) {
+	if (p->letter == 'I' && arg_fits(l->m, op, 'i', out)) {
 		*out = arg_list(l->m, 1, out);
 		return true;
 	}
 	if (p->letter == 'I' || p->letter == 'X' || p->letter == 'N')
 		return check_items(l, p, v, path, out);
-	return fits_scalar_letter(l, op, p->letter, out) || misfit(l, path, p->name, schema_expects(p->letter), out, v);
+	return arg_fits(l->m, op, p->letter, out) || misfit(l, path, p->name, schema_expects(p->letter), out, v);
 }
 
 /* ---- a call's arguments ----------------------------------------------------------------------------------------- */
@@ -309,9 +253,9 @@ static bool place_positional(Loader *l, uint16_t op, uint32_t skip, const json_t
 		           "%s takes '%s' by name, not by position", op_row(op)->target, name);
 		return false;
 	}
-	diag_error(l->r.d, place_at(&l->r, &at), "too-many-arguments", NULL, "%s takes %s%zu argument%s, found %zu",
-	           op_row(op)->target, s->required < s->positional ? "at most " : "", room, room == 1 ? "" : "s",
-	           count);
+	diag_error(l->r.d, place_at(&l->r, &at), "too-many-arguments", "docs/ops.md lists what each target takes",
+	           "%s takes %s%zu argument%s, found %zu", op_row(op)->target,
+	           s->required < s->positional ? "at most " : "", room, room == 1 ? "" : "s", count);
 	return false;
 }
 
@@ -337,9 +281,9 @@ bool load_arguments(Loader *l, uint16_t op, uint32_t skip, const json_t *args, s
 		} else if (p->has_default) {
 			*a = schema_default(l->m, p);
 		} else {
-			diag_error(l->r.d, place_at(&l->r, path), "missing-argument", NULL,
-			           "%s lacks argument '%s' (%s)", op_row(op)->target, p->name,
-			           schema_expects(p->letter));
+			diag_error(l->r.d, place_at(&l->r, path), "missing-argument",
+			           "docs/ops.md lists what each target takes", "%s lacks argument '%s' (%s)",
+			           op_row(op)->target, p->name, schema_expects(p->letter));
 			ok = false;
 		}
 	}

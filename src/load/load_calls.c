@@ -97,9 +97,11 @@ static void check_scope(Loader *l, NodeId n, uint32_t arg, const Arg *a) {
 	GraphId g = node_get(m, n)->graph;
 	if (b == NONE || block_in_scope(m, g, b))
 		return;
-	diag_error(l->r.d, node_arg_place(m, l->r.d, n, arg), "block-scope", NULL,
+	diag_error(l->r.d, node_arg_place(m, l->r.d, n, arg), "block-scope",
+	           "a tile exists only inside its grid or loop",
 	           "'%s' uses the position of block '%s' (%s), but graph %lld is not inside a loop over it",
 	           node_get(m, n)->name, m->blocks.at[b].symbol, m->blocks.at[b].name, (long long)graph_get(m, g)->id);
+	block_relate(m, l->r.d, b);
 }
 
 static void check_node_scope(Loader *l, NodeId n) {

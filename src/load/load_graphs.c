@@ -148,10 +148,12 @@ static void node_define(Loader *l, const json_t *v, const Path *at, uint32_t ind
 	if (read_members(&l->r, v, at, "a node", known, members.at)) {
 		if (take_string(&l->r, members.at[NODE_NAME], "name", at, true, &name)) {
 			node.name = intern(l, name);
-			if (map_get(&g->names, map_key(node.name)) != NONE)
-				diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name", NULL,
+			if (map_get(&g->names, map_key(node.name)) != NONE) {
+				diag_error(l->r.d, place_at(&l->r, &name_at), "duplicate-name", "rename one of them",
 				           "two nodes of graph %lld are called '%s'", (long long)g->id, name);
-			else
+				diag_related(l->r.d, node_place(m, l->r.d, map_get(&g->names, map_key(node.name))),
+				             "the other one stands here");
+			} else
 				map_put(l->r.arena, &g->names, map_key(node.name), n);
 		}
 		node.op = node_op(l, &members, at);
@@ -257,9 +259,6 @@ static void load_placeholder(Loader *l, const NodeMembers *v, const Path *at, No
 	if (graph_get(l->m, l->graph)->kind == GRAPH_ROOT)
 		diag_error(l->r.d, place_at(&l->r, at), "root-placeholder",
 		           "read it by tile.host_tensor or tile.scalar", "a root has no arguments");
-	else if (is_empty(v->at[NODE_META]))
-		diag_error(l->r.d, place_at(&l->r, at), "missing-field", NULL,
-		           "placeholder '%s' lacks the field 'meta'", node_get(l->m, n)->name);
 }
 
 /* How many arguments a call passes to each graph it names. */
@@ -275,10 +274,11 @@ static void check_counts(Loader *l, NodeId n, const Path *at) {
 		uint32_t passed = list == NONE ? 0 : node_arg(l->m, n, list)->list.count;
 		if (list == NONE || passed == g->placeholders.count)
 			continue;
-		diag_error(l->r.d, place_at(&l->r, &args_at), "argument-count", NULL,
+		diag_error(l->r.d, place_at(&l->r, &args_at), "argument-count", "pass one for each placeholder",
 		           "'%s' passes %u argument%s to graph %lld, which has %u placeholder%s",
 		           node_get(l->m, n)->name, passed, passed == 1 ? "" : "s", (long long)g->id,
 		           g->placeholders.count, g->placeholders.count == 1 ? "" : "s");
+		graph_relate(l->m, l->r.d, a->graph);
 	}
 }
 
@@ -365,6 +365,7 @@ static void report_forward(Loader *l) {
 		else
 			diag_error(l->r.d, f.at, "node-order", "nodes stand in topological order",
 			           "'%s' uses '%s', which stands later", user, target);
+		diag_related(l->r.d, node_place(l->m, l->r.d, f.target), "'%s' stands here", target);
 	}
 }
 

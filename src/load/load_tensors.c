@@ -151,9 +151,11 @@ static void view_permute(Loader *l, const json_t *list, const Path *at, Tensor *
 			seen |= 1u << dim;
 		t->view_arg[i][0] = dim;
 	}
-	if (!ok)
-		diag_error(l->r.d, place_at(&l->r, at), "view-permute", NULL,
-		           "permute must name each of the %u dims of '%s' once", rank, l->m->tensors.at[t->of].name);
+	if (ok)
+		return;
+	diag_error(l->r.d, place_at(&l->r, at), "view-permute", NULL,
+	           "permute must name each of the %u dims of '%s' once", rank, l->m->tensors.at[t->of].name);
+	tensor_relate(l->m, l->r.d, t->of);
 }
 
 static bool slice_bound(Loader *l, const json_t *v, const Path *at, int64_t none, int64_t *out) {
@@ -201,6 +203,7 @@ static void view_slice(Loader *l, const json_t *list, const Path *at, Tensor *t)
 	if (json_array_size(list) != of->rank) {
 		diag_error(l->r.d, place_at(&l->r, at), "view-slice", NULL, "%zu slices for the %u dims of '%s'",
 		           json_array_size(list), of->rank, of->name);
+		tensor_relate(l->m, l->r.d, t->of);
 		return;
 	}
 	for (uint32_t i = 0; i < of->rank; i++) {
@@ -227,10 +230,11 @@ static void load_view(Loader *l, const json_t *v, const Path *path, Tensor *t) {
 	else
 		t->view = expand ? VIEW_EXPAND : VIEW_RESHAPE;
 	const Tensor *of = &l->m->tensors.at[t->of];
-	if (t->dtype != of->dtype)
-		diag_error(l->r.d, place_at(&l->r, &dtype_at), "view-dtype", NULL,
-		           "the view is %s, but its base '%s' is %s", dtype_name(t->dtype), of->name,
-		           dtype_name(of->dtype));
+	if (t->dtype == of->dtype)
+		return;
+	diag_error(l->r.d, place_at(&l->r, &dtype_at), "view-dtype", "a view has the dtype of its base",
+	           "the view is %s, but its base '%s' is %s", dtype_name(t->dtype), of->name, dtype_name(of->dtype));
+	tensor_relate(l->m, l->r.d, t->of);
 }
 
 /* One step `[target, args...]`. */

@@ -28,6 +28,7 @@ bool infer_error(const Infer *in, const char *code, const char *hint, const char
 		                    (long long)graph_get(in->m, node->graph)->id);
 	diag_error(in->d, node_place(in->m, in->d, in->n), code, hint, "%s '%s'%s: %s", op_row(node->op)->target,
 	           node->name, made, what);
+	operands_relate(in->m, in->d, in->n);
 	return false;
 }
 
@@ -78,7 +79,9 @@ bool infer_operand(const Infer *in, const Arg *arg, Operand *operand) {
 	case ARG_BLOCK: *operand = operand_number(DTYPE_I32); return true;
 	case ARG_FLOAT: *operand = operand_number(DTYPE_F32); return true;
 	case ARG_REF: return operand_of_node(in, arg->node, operand);
-	default: return infer_error(in, "bad-operand", NULL, "an argument is neither a value nor a number");
+	default:
+		return infer_error(in, "bad-operand", "give {\"ref\": NODE}, an expression or a number",
+		                   "an argument is neither a value nor a number");
 	}
 }
 
@@ -137,7 +140,8 @@ bool infer_size(const Infer *in, const Arg *arg, ExprId *size) {
 	if (arg->kind == ARG_REF)
 		return infer_error(in, "size-at-run-time", "sizes are ints, block symbols or tunables",
 		                   "size '%s' is known only at run time", node_get(in->m, arg->node)->name);
-	return infer_error(in, "bad-argument", NULL, "a size must be an int or an expression");
+	return infer_error(in, "bad-argument", "such as 128, {\"sym\": \"u0\"} or {\"ref\": NODE} of a symbolic int",
+	                   "a size must be an int or an expression");
 }
 
 bool infer_number(const Infer *in, const Arg *arg, int64_t *value) {
@@ -154,8 +158,8 @@ bool infer_dim(const Infer *in, const Arg *arg, uint32_t rank, uint32_t *dim) {
 	if (!infer_number(in, arg, &value))
 		return false;
 	if (value < -limit || value >= limit)
-		return infer_error(in, "dim-out-of-range", NULL, "dim %lld is not in a value of rank %u",
-		                   (long long)value, rank);
+		return infer_error(in, "dim-out-of-range", "dims are counted from 0, or from -1 back",
+		                   "dim %lld is not in a value of rank %u", (long long)value, rank);
 	*dim = (uint32_t)(value < 0 ? value + limit : value);
 	return true;
 }
@@ -243,7 +247,7 @@ bool type_admits(Module *m, TypeId declared, TypeId value) {
 
 bool shape_push(const Infer *in, Shape *s, ExprId dim) {
 	if (s->rank == RANK_MAX)
-		return infer_error(in, "rank-too-high", NULL, "a value has more than %d dims", RANK_MAX);
+		return infer_error(in, "rank-too-high", "merge dims before", "a value has more than %d dims", RANK_MAX);
 	s->dims[s->rank++] = dim;
 	return true;
 }
@@ -282,8 +286,11 @@ bool shape_broadcast(const Infer *in, Shape *into, const Shape *other) {
 	uint32_t offset = longer->rank - shorter->rank;
 	for (uint32_t i = 0; i < shorter->rank; i++)
 		if (!dim_broadcast(in->m, longer->dims[offset + i], shorter->dims[i], &into->dims[offset + i]))
-			return infer_error(in, "shape-mismatch", NULL, "operands of shapes %s and %s do not broadcast",
-			                   shape_string(in, &a), shape_string(in, &b));
+			return infer_error(
+				in, "shape-mismatch",
+				"sizes match if they are the same expression, or 1; aten.unsqueeze.default adds a dim",
+				"operands of shapes %s and %s do not broadcast", shape_string(in, &a),
+				shape_string(in, &b));
 	return true;
 }
 
@@ -368,7 +375,10 @@ bool infer_mask(const Infer *in, TypeId *type) {
 	if (!infer_tensor(in, "x", &x) || !infer_operand(in, op_arg(in->m, in->n, "value"), &value))
 		return false;
 	if (!shape_fits(in->m, &value.shape, &x.shape))
-		return infer_error(in, "shape-mismatch", NULL, "value of shape %s does not broadcast to %s",
-		                   shape_string(in, &value.shape), shape_string(in, &x.shape));
+		return infer_error(
+			in, "shape-mismatch",
+			"sizes match if they are the same expression, or 1; aten.unsqueeze.default adds a dim",
+			"value of shape %s does not broadcast to %s", shape_string(in, &value.shape),
+			shape_string(in, &x.shape));
 	return infer_result(in, &x.shape, type);
 }

@@ -26,8 +26,9 @@ static bool cat_add(const Infer *in, Shape *shape, const Shape *next, uint32_t d
 	for (uint32_t i = 0; same && i < shape->rank; i++)
 		same = i == dim || expr_equal(in->m, shape->dims[i], next->dims[i]);
 	if (!same)
-		return infer_error(in, "shape-mismatch", NULL, "cannot join %s and %s along dim %u",
-		                   shape_string(in, shape), shape_string(in, next), dim);
+		return infer_error(in, "shape-mismatch", "all dims but that one must be the same",
+		                   "cannot join %s and %s along dim %u", shape_string(in, shape),
+		                   shape_string(in, next), dim);
 	shape->dims[dim] = cat_size(in->m, shape->dims[dim], next->dims[dim], so_far);
 	return true;
 }

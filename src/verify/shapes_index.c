@@ -113,7 +113,8 @@ static bool gathers_are_outer(const Infer *in, const Arg *index) {
 static bool gather_push(const Infer *in, Gathers *g, const Shape *index, Shape *region) {
 	if (!g->open || g->outer) {
 		if (!g->outer && g->runs++ > 0)
-			return infer_error(in, "bad-index", NULL,
+			return infer_error(in, "bad-index",
+			                   "load by one of them, and take part of that by tile.subscript",
 			                   "index tensors must be adjacent, or all 1-D over block symbols");
 		g->open = true;
 		g->first = region->rank;
@@ -175,7 +176,8 @@ bool infer_region(const Infer *in, const Shape *base, const Arg *index, Shape *r
 static bool region_known(const Infer *in, const Shape *region) {
 	for (uint32_t i = 0; i < region->rank; i++)
 		if (region->dims[i] == NONE)
-			return infer_error(in, "size-unknown", NULL,
+			return infer_error(in, "size-unknown",
+			                   "it is in the node's `meta`: {\"dtype\": ..., \"shape\": [..., LENGTH]}",
 			                   "the length of the slice in dim %u is not declared", i);
 	return true;
 }
@@ -218,8 +220,9 @@ static bool check_fits(const Infer *in, const char *name, const Shape *region) {
 	if (!infer_operand(in, op_arg(in->m, in->n, name), &value))
 		return false;
 	return shape_fits(in->m, &value.shape, region) ||
-	       infer_error(in, "shape-mismatch", NULL, "%s of shape %s does not broadcast to the indexed %s", name,
-	                   shape_string(in, &value.shape), shape_string(in, region));
+	       infer_error(in, "shape-mismatch", "sizes match if they are the same expression, or 1",
+	                   "%s of shape %s does not broadcast to the indexed %s", name, shape_string(in, &value.shape),
+	                   shape_string(in, region));
 }
 
 static bool check_extra_mask(const Infer *in, const Shape *region) {

@@ -2,8 +2,9 @@
 #include "infer.h"
 
 static bool product_error(const Infer *in, const Shape *a, const Shape *b) {
-	return infer_error(in, "shape-mismatch", NULL, "cannot multiply %s by %s", shape_string(in, a),
-	                   shape_string(in, b));
+	return infer_error(in, "shape-mismatch",
+	                   "the last dim of the first must be the last but one of the second: the same expression",
+	                   "cannot multiply %s by %s", shape_string(in, a), shape_string(in, b));
 }
 
 static bool infer_factors(const Infer *in, uint32_t first, Operand *a, Operand *b) {
@@ -21,8 +22,9 @@ static bool product_push(const Infer *in, const Shape *a, const Shape *b, Shape 
 /* [batch dims.., m, k] x [batch dims.., k, n] of one rank, batch dims equal. */
 static bool product_fixed(const Infer *in, const Shape *a, const Shape *b, uint32_t rank, Shape *shape) {
 	if (a->rank != rank || b->rank != rank)
-		return infer_error(in, "shape-mismatch", NULL, "it takes operands of rank %u, not %s and %s", rank,
-		                   shape_string(in, a), shape_string(in, b));
+		return infer_error(
+			in, "shape-mismatch", "aten.matmul.default takes any ranks, aten.bmm.default ranks of 3",
+			"it takes operands of rank %u, not %s and %s", rank, shape_string(in, a), shape_string(in, b));
 	shape->rank = 0;
 	for (uint32_t i = 0; i + 2 < rank; i++) {
 		if (!expr_equal(in->m, a->dims[i], b->dims[i]))

@@ -150,7 +150,10 @@ bool infer_call(const Infer *in, TypeId *type) {
 bool infer_getitem(const Infer *in, TypeId *type) {
 	const Arg *tuple = node_arg(in->m, in->n, 0), *index = node_arg(in->m, in->n, 1);
 	if (tuple->kind != ARG_REF || node_type(in->m, tuple->node)->kind != TYPE_TUPLE)
-		return infer_error(in, "bad-operand", NULL, "its first argument is not a tuple");
+		return infer_error(
+			in, "bad-operand",
+			"getitem takes one result of a loop, a tile.if or a split; of a tile tile.subscript takes part",
+			"its first argument is not a tuple");
 	const Type *t = node_type(in->m, tuple->node);
 	if (index->kind != ARG_INT || index->integer < 0 || index->integer >= t->count)
 		return infer_error(in, "index-out-of-range", NULL, "index %lld is not in the %u results of '%s'",

@@ -74,8 +74,9 @@ static ExprId reshape_remainder(Module *m, Shape from, const Shape *to, uint32_t
 }
 
 static bool reshape_error(const Infer *in, const Shape *from, const Shape *to) {
-	return infer_error(in, "shape-mismatch", NULL, "cannot view %s as %s: the counts of elements differ",
-	                   shape_string(in, from), shape_string(in, to));
+	return infer_error(in, "shape-mismatch", "one size may be -1: what is left",
+	                   "cannot view %s as %s: the counts of elements differ", shape_string(in, from),
+	                   shape_string(in, to));
 }
 
 /* Finds the size written -1. */

@@ -36,14 +36,15 @@ void verify_type(Verifier *v, NodeId n) {
 	else if (type_admits(v->m, declared, inferred))
 		return;
 	else if (!has_value(v->m, declared))
-		verify_node_error(v, n, "missing-meta", NULL, "it declares no `meta`, inferred %s",
-		                  type_string(v->m, inferred));
+		verify_node_error(v, n, "missing-meta", "declare what is inferred",
+		                  "it declares no `meta`, inferred %s", type_string(v->m, inferred));
 	else if (!has_value(v->m, inferred))
 		verify_node_error(v, n, "type-mismatch", "leave out its `meta`", "it declares %s, but has no value",
 		                  type_string(v->m, declared));
 	else
-		verify_node_error(v, n, "type-mismatch", NULL, "it declares %s, inferred %s",
-		                  type_string(v->m, declared), type_string(v->m, inferred));
+		verify_node_error(v, n, "type-mismatch", "declare what is inferred, or leave out its `meta`",
+		                  "it declares %s, inferred %s", type_string(v->m, declared),
+		                  type_string(v->m, inferred));
 }
 
 static bool inputs_failed(const Verifier *v, const Arg *arg) {
@@ -63,9 +64,11 @@ static bool inputs_failed(const Verifier *v, const Arg *arg) {
  * size, in a shape or tile.block_size, a symbol may stand anywhere: the configuration gives its value. */
 static void check_scope(Verifier *v, NodeId n, const Arg *arg) {
 	BlockId block = arg_block(v->m, arg);
-	if (block != NONE && !v->failed[n] && !block_in_scope(v->m, node_get(v->m, n)->graph, block))
-		verify_node_error(v, n, "block-scope", "a tile exists only inside its grid or loop",
-		                  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
+	if (block == NONE || v->failed[n] || block_in_scope(v->m, node_get(v->m, n)->graph, block))
+		return;
+	verify_node_error(v, n, "block-scope", "a tile exists only inside its grid or loop",
+	                  "no grid or loop around it iterates over block '%s'", v->m->blocks.at[block].symbol);
+	block_relate(v->m, v->d, block);
 }
 
 static void check_scopes(Verifier *v, NodeId n) {
@@ -149,10 +152,14 @@ static void verify_root(Verifier *v, GraphId g) {
 	if (graph->placeholders.count > 0)
 		verify_node_error(v, graph->placeholders.at[0], "root-placeholder", NULL,
 		                  "nothing calls a root with arguments");
-	for (uint32_t i = 0; i < graph->blocks.count; i++)
-		if (v->m->blocks.at[graph->blocks.at[i]].extent == NONE)
-			verify_graph_error(v, g, "grid-extent", NULL, "block '%s' of its grid has no extent",
-			                   v->m->blocks.at[graph->blocks.at[i]].symbol);
+	for (uint32_t i = 0; i < graph->blocks.count; i++) {
+		const Block *block = &v->m->blocks.at[graph->blocks.at[i]];
+		if (block->extent != NONE)
+			continue;
+		verify_graph_error(v, g, "grid-extent", "give it one: the kernel runs at a fixed number of grid points",
+		                   "block '%s' of its grid has no extent", block->symbol);
+		block_relate(v->m, v->d, graph->blocks.at[i]);
+	}
 }
 
 /* The ops before and after the kernel, once the sizes are known. */

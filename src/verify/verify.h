@@ -8,7 +8,12 @@
 bool op_infer(Module *m, Diag *d, NodeId n, TypeId *type);
 /* verify.c: re-infers every dtype and shape, checks structure; false after diagnostics. */
 bool module_verify(Module *m, Diag *d);
-/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. */
+/* fill.c: gives the nodes that declare no type the one that is inferred; false after diagnostics. The Module's sizes
+ * must have values. */
+bool types_missing(const Module *m);
+bool types_fill(Module *m, Diag *d);
+/* verify_symbols.c: the same before any configuration, for all sizes that blocks may get. Sets m->typing. Types that
+ * the document leaves out are filled in. */
 bool module_verify_symbols(Module *m, Diag *d);
 /* verify.c: gives node n the type inferred, if it declares none, or compares the two; false after a diagnostic. */
 bool node_infer(Module *m, Diag *d, NodeId n);

@@ -28,8 +28,9 @@ static void check_arguments(Verifier *v, NodeId n, const char *name, GraphId g) 
 	const Arg *args = op_arg(v->m, n, name);
 	const Graph *graph = graph_get(v->m, g);
 	if (list_count(args) != graph->placeholders.count) {
-		verify_node_error(v, n, "argument-count", NULL, "it passes %u arguments in `%s`, graph %lld takes %u",
-		                  list_count(args), name, (long long)graph->id, graph->placeholders.count);
+		verify_node_error(v, n, "argument-count", "pass one for each placeholder",
+		                  "it passes %u arguments in `%s`, graph %lld takes %u", list_count(args), name,
+		                  (long long)graph->id, graph->placeholders.count);
 		return;
 	}
 	for (uint32_t i = 0; i < graph->placeholders.count; i++) {
@@ -38,11 +39,15 @@ static void check_arguments(Verifier *v, NodeId n, const char *name, GraphId g) 
 		if (arg_failed(v, arg) || v->failed[p])
 			continue;
 		TypeId given = arg_type(v->m, arg), wanted = node_get(v->m, p)->type;
-		if (!value_admitted(v->m, wanted, given))
-			verify_node_error(v, n, "type-mismatch", NULL,
-			                  "argument %u is %s, placeholder '%s' of graph %lld declares %s", i,
-			                  type_string(v->m, given), node_get(v->m, p)->name, (long long)graph->id,
-			                  type_string(v->m, wanted));
+		if (value_admitted(v->m, wanted, given))
+			continue;
+		verify_node_error(v, n, "type-mismatch", "convert the argument, or leave out the placeholder's `meta`",
+		                  "argument %u is %s, placeholder '%s' of graph %lld declares %s", i,
+		                  type_string(v->m, given), node_get(v->m, p)->name, (long long)graph->id,
+		                  type_string(v->m, wanted));
+		node_relate(v->m, v->d, p);
+		if (arg->kind == ARG_REF)
+			node_relate(v->m, v->d, arg->node);
 	}
 }
 
@@ -79,8 +84,9 @@ static void check_bounds(Verifier *v, NodeId n, const char *name, GraphId g) {
 	if (bounds->kind != ARG_LIST && graph->blocks.count == 1 && bound_is_int(v, bounds))
 		return; /* a bare one, for one dim */
 	if (list_count(bounds) != graph->blocks.count) {
-		verify_node_error(v, n, "bad-bounds", NULL, "it gives %u %s, graph %lld has %u block ids",
-		                  list_count(bounds), name, (long long)graph->id, graph->blocks.count);
+		verify_node_error(v, n, "bad-bounds", "give one for each block id, outermost first",
+		                  "it gives %u %s, graph %lld has %u block ids", list_count(bounds), name,
+		                  (long long)graph->id, graph->blocks.count);
 		return;
 	}
 	for (uint32_t i = 0; i < graph->blocks.count; i++)
@@ -95,10 +101,13 @@ static void check_carried_pair(Verifier *v, GraphId g, Carried c) {
 	if (v->failed[p] || arg_failed(v, output))
 		return;
 	TypeId wanted = node_get(v->m, p)->type, given = arg_type(v->m, output);
-	if (!value_admitted(v->m, wanted, given))
-		verify_node_error(v, graph_get(v->m, g)->output, "type-mismatch", NULL,
-		                  "carried output %u is %s, but argument %u, which it replaces, declares %s", c.output,
-		                  type_string(v->m, given), c.arg, type_string(v->m, wanted));
+	if (value_admitted(v->m, wanted, given))
+		return;
+	verify_node_error(v, graph_get(v->m, g)->output, "type-mismatch",
+	                  "what is carried keeps its dtype and shape: convert it at the end of the loop's graph",
+	                  "carried output %u is %s, but argument %u, which it replaces, declares %s", c.output,
+	                  type_string(v->m, given), c.arg, type_string(v->m, wanted));
+	node_relate(v->m, v->d, p);
 }
 
 static void check_carried(Verifier *v, GraphId g) {
@@ -177,7 +186,8 @@ static void check_else_results(Verifier *v, NodeId n, GraphId g) {
 static void verify_if(Verifier *v, NodeId n) {
 	const Arg *pred = op_arg(v->m, n, "pred");
 	if (!arg_failed(v, pred) && !is_predicate(v, pred))
-		verify_node_error(v, n, "bad-predicate", NULL, "its predicate is %s, not a symbolic bool or bool[]",
+		verify_node_error(v, n, "bad-predicate", "compare: `gt`, `eq`, aten.gt.Scalar, ... of a 0-d value",
+		                  "its predicate is %s, not a symbolic bool or bool[]",
 		                  type_string(v->m, arg_type(v->m, pred)));
 	GraphId g = called_graph(v, n, "graph", GRAPH_IF, GRAPH_IF);
 	if (g == NONE)
@@ -206,7 +216,8 @@ static void verify_while(Verifier *v, NodeId n) {
 	check_carried(v, body);
 	const Arg *test = graph_results(v->m, cond);
 	if (!list_failed(v, test) && (list_count(test) != 1 || !is_predicate(v, arg_item(v->m, test, 0))))
-		verify_node_error(v, graph_get(v->m, cond)->output, "bad-predicate", NULL,
+		verify_node_error(v, graph_get(v->m, cond)->output, "bad-predicate",
+		                  "compare: `lt`, `ne`, aten.any.default, ... of what it takes",
 		                  "a condition outputs one symbolic bool or bool[]");
 }
 

@@ -64,10 +64,27 @@ static Module *copy_with_values(Module *m, int64_t *prime, bool *asked) {
 	return copy;
 }
 
+/* Types as the sizes of a first set have them: that they hold for others too is what is verified then. A configuration
+ * gives every expression its value anew. */
+static bool fill(Module *m, Diag *d) {
+	int64_t prime = FIRST;
+	VEC(int64_t) given = {0};
+	for (TunableId t = 0; t < m->config.tunables.count; t++)
+		vec_push(m->arena, &given, m->config.tunables.at[t]);
+	give_values(m, &prime);
+	bool ok = types_fill(m, d);
+	for (TunableId t = 0; t < m->config.tunables.count; t++)
+		m->config.tunables.at[t] = given.at[t];
+	m->configured = false;
+	return ok;
+}
+
 bool module_verify_symbols(Module *m, Diag *d) {
 	int64_t prime = FIRST;
 	bool asked = true;
 	m->typing = TYPING_UNKNOWN;
+	if (types_missing(m) && !fill(m, d))
+		return false;
 	for (int set = 0; set < SETS && asked; set++) {
 		uint32_t before = d->errors;
 		if (!module_verify(copy_with_values(m, &prime, &asked), d) || d->errors != before)

@@ -434,4 +434,4 @@ def test_a_kernel_without_blocks_is_not_told_to_make_one_smaller():
     path = ROOT / "testdata" / "coverage" / "graphs" / "experts_worklist_4096_2048.json"
     said = refused(1, path, "--vmem=1MiB")
     assert "no block size is to be chosen that could be smaller: each step takes whole dims" in said
-    assert "make several smaller" not in said
+    assert "make several of" not in said

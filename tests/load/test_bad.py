@@ -27,23 +27,21 @@ def test_text(name):
     assert found == expected.read_bytes()
 
 
+PLACE = {"file", "pointer", "line", "column", "message"}
+WHERE = {"node", "loc"}  # where the document knows them
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_json_lines(name):
     for line in diagnostics("--diagnostics=json", f"{name}.json").decode("utf-8").splitlines():
         record = json.loads(line)
-        assert set(record) == {
-            "severity",
-            "code",
-            "file",
-            "pointer",
-            "line",
-            "column",
-            "message",
-            "hint",
-        }
+        assert set(record) - WHERE - {"related"} == PLACE | {"severity", "code", "hint"}
         assert record["severity"] in ("error", "warning", "note")
         if record["severity"] == "error":
             assert record["line"] >= 1 and record["column"] >= 1
+        for other in record.get("related", []):
+            assert set(other) - WHERE == PLACE
+            assert other["line"] >= 1 and other["column"] >= 1
 
 
 def test_every_case_has_its_diagnostics():

@@ -105,7 +105,6 @@ ERRORS = {
     "op": (["graphs", 0, "nodes", 0, "op"], "call_module"),
     "target_missing": (["graphs", 0, "nodes", 4, "target"], DELETE),
     "placeholder_target": (["graphs", 0, "nodes", 0, "target"], "tile.load"),
-    "placeholder_meta": (["graphs", 0, "nodes", 0, "meta"], DELETE),
     "meta_shape_missing": (["graphs", 0, "nodes", 4, "meta", "shape"], DELETE),
     "meta_dtype": (["graphs", 0, "nodes", 4, "meta", "dtype"], "complex64"),
     "argument_two_keys": (["graphs", 0, "nodes", 4, "args", 0], {"ref": "a", "sym": "b"}),

@@ -216,12 +216,12 @@ static void refused(const char *text, size_t length, const Wrong *w) {
 	assert_null(read_text(&f, text, length));
 	assert_int_equal(f.diag.list.count, 1);
 	const Diagnostic *x = &f.diag.list.at[0];
-	if (x->line != w->line || x->column != w->column || strcmp(x->message, w->message) != 0)
-		fprintf(stderr, "%s\n%d:%d %s\n", text, x->line, x->column, x->message);
+	if (x->at.line != w->line || x->at.column != w->column || strcmp(x->message, w->message) != 0)
+		fprintf(stderr, "%s\n%d:%d %s\n", text, x->at.line, x->at.column, x->message);
 	assert_string_equal(x->message, w->message);
 	assert_string_equal(x->code, w->code);
-	assert_int_equal(x->line, w->line);
-	assert_int_equal(x->column, w->column);
+	assert_int_equal(x->at.line, w->line);
+	assert_int_equal(x->at.column, w->column);
 	front_end(&f);
 }
 

@@ -56,13 +56,13 @@ static void refused(const char *text, int line, const Wrong *w) {
 	assert_false(good);
 	const Diagnostic *x = &f.diag.list.at[0];
 	size_t n = strlen(x->message), m = strlen(w->message);
-	if (f.diag.list.count != 1 || n < m || strcmp(x->message + n - m, w->message) != 0 || x->line != line)
+	if (f.diag.list.count != 1 || n < m || strcmp(x->message + n - m, w->message) != 0 || x->at.line != line)
 		diag_print(&f.diag, stderr, DIAG_TEXT, false);
 	assert_int_equal(f.diag.list.count, 1);
 	assert_true(n >= m);
 	assert_string_equal(x->message + n - m, w->message);
 	assert_string_equal(x->code, w->code);
-	assert_int_equal(x->line, line);
+	assert_int_equal(x->at.line, line);
 	front_end(&f);
 }
 

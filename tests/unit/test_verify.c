@@ -61,7 +61,7 @@ static void check_bad(const Parts *p, const char *pointer, const char *message) 
 	Module *m = load_parts(&f, p);
 	assert_false(module_verify(m, &f.diag));
 	if (f.diag.errors != 1 || strstr(f.diag.list.at[0].message, message) == NULL ||
-	    strcmp(f.diag.list.at[0].pointer, pointer) != 0) {
+	    strcmp(f.diag.list.at[0].at.pointer, pointer) != 0) {
 		diag_print(&f.diag, stderr, DIAG_TEXT, false);
 		fail_msg("expected just \"%s\" at %s", message, pointer);
 	}

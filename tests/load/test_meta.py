@@ -1,0 +1,66 @@
+"""`meta` may be left out: what is inferred is filled in, and the module is the same."""
+
+import json
+
+import kit
+import pytest
+
+# Loops, carried values, whiles, ifs, scans with functions, gathers, int64, ragged and jagged ones.
+SAME = [
+    *("attention", "causal_attention", "layer_norm_bwd_odd", "softmax_two_pass", "matmul_split_k"),
+    *("nested_sums", "positions", "coverage/embedding", "coverage/segmented_scan"),
+    *(
+        "coverage/argmax_reduce",
+        "coverage/gated_delta_rule",
+        "coverage/recurrence_scan_odd",
+        "coverage/permute_rows",
+    ),
+]
+
+
+def stripped(name):
+    folder, _, graph = name.rpartition("/")
+    path = (kit.COVERAGE if folder else kit.GRAPHS) / f"{graph}.json"
+    document = json.loads(path.read_text())
+    for one in document["graphs"]:
+        for node in one["nodes"]:
+            node.pop("meta", None)
+    return path, document
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_module_is_the_same(name):
+    path, document = stripped(name)
+    assert kit.accepted("-", text=document).out == kit.accepted(path).out
+
+
+def test_it_is_filled_in():
+    path, document = stripped("attention")
+    filled = json.loads(kit.accepted("--passes=", "-", text=document).out)
+    given = json.loads(kit.accepted("--passes=", path).out)
+    assert filled == given
+
+
+def test_a_part_of_them_may_be_left_out():
+    path, _ = stripped("attention")
+    document = json.loads(path.read_text())
+    for one in document["graphs"]:
+        for node in one["nodes"][::2]:
+            node.pop("meta", None)
+    assert kit.accepted("-", text=document).out == kit.accepted(path).out
+
+
+def test_what_cannot_be_inferred_says_so():
+    said = kit.refused(1, "-", text=stripped("neighbours")[1])
+    assert "the length of the slice in dim 1 is not declared [size-unknown]" in said
+    assert "hint: it is in the node's `meta`" in said
+
+
+def test_what_does_not_fit_is_refused_later():
+    """The loader cannot judge an argument of an unknown type; the verifier does."""
+    _, document = stripped("attention")
+    nodes = [node for one in document["graphs"] for node in one["nodes"]]
+    store = next(node for node in nodes if node.get("target") == "tile.store")
+    store["args"][2] = {"ref": "_for_loop"}  # a tuple
+    said = kit.refused(1, "-", text=document)
+    assert "argument 'value' must be a value" in said and "[wrong-argument]" in said
