@@ -14,13 +14,14 @@ _pallasc() {
 	--passes) words="batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast" ;;
 	--print-before) words="batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast" ;;
 	--print-after) words="batch random int64 const_fold whiles jagged branches decompose one_hot float16 bounds whole_rows cse roll scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast" ;;
-	--rewrites) words="strips held masks peel split skew pairs ahead drive blocks unmasked columns float16 repeats parts tidy walk pipelined grid ring" ;;
+	--rewrites) words="strips held lane_sums masks peel split skew pairs ahead drive blocks unmasked columns float16 repeats parts tidy walk pipelined grid ring" ;;
 	*)
 		case $word in
 		-*)
 			case ${COMP_WORDS[1]} in
 			tune) words="--arg --compiles --config --help --jobs --output --page --profile --rows --set --size --space --target --timeout --vmem --vmem-margin -h -j -o -s" ;;
 			run) words="--graph --help --interpret --scalar --seed --size --timeout -h" ;;
+			reduce) words="--help --if --output --seconds --timeout -h -o" ;;
 			profile) words="--arg --help --json --memory --no-cache --numbers --page --self-test --simulate --size --statements --target --timeout -h -t" ;;
 			on-tpu) words="--again --calibrate --coverage --help --list --output --row --target -h -o" ;;
 			lint) words="--help -h" ;;
@@ -34,7 +35,7 @@ _pallasc() {
 			;;
 		*)
 			files=yes
-			[ "$COMP_CWORD" -gt 1 ] || words="compile sweep explain export grad run check aot execute profile tune on-tpu lint"
+			[ "$COMP_CWORD" -gt 1 ] || words="compile sweep explain export grad run check aot execute profile tune reduce on-tpu lint"
 			;;
 		esac
 		;;

@@ -46,6 +46,21 @@ KERNEL_INFO = {
 }
 
 
+def _fold_lanes(combine, total, x):
+    """total [..., 128] combined with each 128 lanes of x."""
+    part = x[..., :128]
+    for i in range(128, x.shape[-1], 128):
+        part = combine(part, x[..., i : i + 128])
+    return combine(total, part)
+
+
+def _fold_where(total, condition, x):
+    """total [..., 128], or of each 128 lanes of x those where the condition holds."""
+    for i in range(0, x.shape[-1], 128):
+        total = jnp.where(condition[..., i : i + 128], x[..., i : i + 128], total)
+    return total
+
+
 def _to_row(x):
     """A column [..., m, 1] as a row [..., 1, m]."""
     lanes = jnp.broadcast_to(x, (*x.shape[:-1], 128))
@@ -68,22 +83,21 @@ def _cross_entropy_online_kernel(
         # scale = torch.exp(top - new_top)
         scale = jnp.exp(top - new_top)
         # total = total * scale + torch.exp(part - new_top[:, None]).sum(dim=1)
-        sum_1 = jnp.sum(
-            jnp.exp(part - jnp.tile(new_top, (1, 2))), axis=1, keepdims=True
+        total_1 = _fold_lanes(
+            jnp.add, total * scale, jnp.exp(part - jnp.tile(new_top, (1, 2)))
         )
-        total_1 = total * scale + sum_1
         # hit = tile_v.index[None, :] == label
         tile_index = j * 256 + jax.lax.broadcasted_iota(jnp.int32, (1, 256), 1)
         hit = tile_index == label
         # picked += torch.where(hit, part, 0.0).sum(dim=1)
-        picked_1 = picked + jnp.sum(jnp.where(hit, part, 0.0), axis=1, keepdims=True)
+        picked_1 = _fold_where(picked, hit, part)
         return new_top, total_1, picked_1
 
     # top = hl.full([tile_n], float("-inf"), dtype=torch.float32)
     top_ref[...] = jnp.full((64, 128), -jnp.inf, jnp.float32)
     total_ref[...] = jnp.zeros((64, 128), jnp.float32)
     # total = hl.zeros([tile_n], dtype=torch.float32)
-    picked_ref[...] = jnp.zeros((64, 1), jnp.float32)
+    picked_ref[...] = jnp.zeros((64, 128), jnp.float32)
 
     def body(logits_win):
         top_ref[...], total_ref[...], picked_ref[...] = step(
@@ -101,8 +115,10 @@ def _cross_entropy_online_kernel(
     top_1 = top_ref[...]
     total_2 = total_ref[...]
     picked_2 = picked_ref[...]
+    picked_sum = jnp.sum(picked_2, axis=1, keepdims=True)
+    total_sum = jnp.broadcast_to(jnp.sum(total_2, axis=1, keepdims=True), (64, 128))
     # losses[tile_n] = torch.log(total) + top - picked
-    losses_ref[0, :, :] = _to_row(jnp.log(total_2) + top_1 - picked_2)
+    losses_ref[0, :, :] = _to_row(jnp.log(total_sum) + top_1 - picked_sum)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
@@ -124,7 +140,7 @@ def _cross_entropy_online_jit(logits, labels, interpret):
         scratch_shapes=[
             pltpu.VMEM((64, 128), jnp.float32),
             pltpu.VMEM((64, 128), jnp.float32),
-            pltpu.VMEM((64, 1), jnp.float32),
+            pltpu.VMEM((64, 128), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),

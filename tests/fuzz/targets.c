@@ -87,7 +87,7 @@ static Module *load_verified(Run *r, const Source *source) {
 	return m && module_verify_symbols(m, &r->diag) ? m : NULL;
 }
 
-static Text json_of(Run *r, const Module *m) {
+static Text module_json(Run *r, const Module *m) {
 	Text out;
 	text_init(&out, &r->arena);
 	module_emit_json(m, &out);
@@ -102,13 +102,13 @@ static void load_body(Run *r, const uint8_t *data, size_t size) {
 	check_refused(r, !m);
 	if (!m)
 		return;
-	Text once = json_of(r, m);
+	Text once = module_json(r, m);
 	*second = (Source){"again.json", once.at, once.length};
 	Module *again = load_verified(r, second);
 	check_diagnostics(&r->diag);
 	if (!again)
 		fail("what --emit=json writes is refused", r->diag.list.count ? r->diag.list.at[0].message : once.at);
-	Text twice = json_of(r, again);
+	Text twice = module_json(r, again);
 	if (strcmp(once.at, twice.at) != 0)
 		fail("what --emit=json writes is another document when it is read again", once.at);
 }
