@@ -103,7 +103,7 @@ $(FAULTS)/failing_malloc.so: tests/faults/failing_malloc.c tests/faults/failing_
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -shared -o $@ $< -ldl
 
 $(FAULTS)/allocations: tests/faults/failing_malloc.c
-$(FAULTS)/allocations $(FAULTS)/threads: $(FAULTS)/%: tests/faults/%.c $(BUILD)/libpallasc.a Makefile
+$(FAULTS)/allocations $(FAULTS)/threads: $(FAULTS)/%: tests/faults/%.c tests/faults/input.h $(BUILD)/libpallasc.a Makefile
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -pthread -MF $@.d -o $@ $(filter %.c,$^) $(BUILD)/libpallasc.a $(LDLIBS) -ldl

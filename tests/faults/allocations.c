@@ -3,6 +3,8 @@
  * A graph is loaded and compiled to all texts with the n-th allocation failing, and with all from the n-th on, for each
  * n, or for COUNT of them. Wanted: the same texts as otherwise, or NULL; all memory given back; and a context that
  * compiles as before. Exit status 1, and a line for each n where that is not so. */
+#include "input.h"
+
 #include "failing_malloc.h"
 #include "pallasc/pallasc.h"
 
@@ -11,24 +13,6 @@
 #include <string.h>
 
 enum { FIRST = 40 /* of a sample: where contexts and arenas begin */, MOST_COMPLAINTS = 20 };
-
-typedef struct Input {
-	char *text;
-	size_t length;
-} Input;
-
-static bool read_file(const char *path, Input *in) {
-	FILE *file = fopen(path, "rb");
-	if (!file)
-		return false;
-	fseek(file, 0, SEEK_END);
-	in->length = (size_t)ftell(file);
-	rewind(file);
-	in->text = malloc(in->length + 1);
-	bool ok = in->text && fread(in->text, 1, in->length, file) == in->length;
-	fclose(file);
-	return ok;
-}
 
 /* One compilation in a context; NULL if there was no memory. */
 static pallasc_result *compile(pallasc_context *context, const Input *in) {

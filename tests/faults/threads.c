@@ -3,6 +3,8 @@
  * Each thread has a context of its own and begins with another graph. Wanted: the texts that one thread alone gets, and
  * memory that does not grow. Exit status 1, and a line, where that is not so. */
 #define _POSIX_C_SOURCE 200809L
+#include "input.h"
+
 #include "pallasc/pallasc.h"
 
 #include <pthread.h>
@@ -19,11 +21,6 @@ enum { GROWTH_BYTES = 1 << 30 };
 enum { GROWTH_BYTES = 8 << 20 };
 #endif
 
-typedef struct Input {
-	char *text, *source; /* what it compiles to */
-	size_t length;
-} Input;
-
 static Input inputs[GRAPHS_MAX];
 static int input_count;
 
@@ -32,19 +29,6 @@ typedef struct Worker {
 	long first, count;
 	int off;
 } Worker;
-
-static bool read_file(const char *path, Input *in) {
-	FILE *file = fopen(path, "rb");
-	if (!file)
-		return false;
-	fseek(file, 0, SEEK_END);
-	in->length = (size_t)ftell(file);
-	rewind(file);
-	in->text = malloc(in->length + 1);
-	bool ok = in->text && fread(in->text, 1, in->length, file) == in->length;
-	fclose(file);
-	return ok;
-}
 
 static pallasc_result *compile(pallasc_context *context, const Input *in) {
 	pallasc_options options = PALLASC_OPTIONS_INIT;
