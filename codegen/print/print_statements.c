@@ -319,9 +319,20 @@ static void print_when(Printer *pr, StmtId s) {
 	const KStmt *stmt = kernel_stmt(pr->k, s);
 	RegionId body = stmt->body;
 	bool last = stmt->next == NONE;
-	py_def(&pr->w);
+	StmtId owner = pr->k->regions.at[stmt->region].owner;
+	const KFor *each =
+		owner != NONE && region_first(pr->k, stmt->region) == s ? kernel_stmt(pr->k, owner)->each : NULL;
+	if (each)
+		py_blank(&pr->w);
+	else
+		py_def(&pr->w);
 	py_line(&pr->w, "@pl.when(%s)", arg_text(pr, s, 0));
-	py_line(&pr->w, "def %s():", kernel_stmt(pr->k, s)->var);
+	if (each && !each->unread) { /* the step that the Python loop is in now */
+		const char *step = value_text(pr, each->step);
+		py_line(&pr->w, "def %s(%s=%s):", stmt->var, step, step);
+	} else {
+		py_line(&pr->w, "def %s():", stmt->var);
+	}
 	pr->w.indent++;
 	print_region(pr, body);
 	pr->w.indent--;

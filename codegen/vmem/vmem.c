@@ -253,6 +253,8 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	int64_t spills = all || buffers < plan_vmem_line(plan) ? plan_spills(plan) : 0;
 	spills = add_bytes(spills, add_bytes(loaded_again(plan, m), spilled_by_chains(plan)));
 	spills = add_bytes(spills, kept_by_rows(plan, m));
+	if (m->fenced) /* two of docs/coverage.md take 1% more than is counted otherwise */
+		spills = add_bytes(spills, spills / 8);
 	v->scratch = add_bytes(v->scratch, plan->kept_bytes);
 	buffers = add_bytes(buffers, plan->kept_bytes);
 	v->intermediates = spills + margin_bytes(m->target, plan->doubt, buffers, spills);

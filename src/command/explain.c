@@ -2,7 +2,7 @@
  * each code has a row `| [`CODE`](#CODE) | SUMMARY |` of its table, and a section `## CODE`. */
 #include "explain.h"
 
-extern const char page_explain[]; /* build/explain_text.c */
+extern const char page_explain[]; /* docs/diagnostics.md, by the Makefile */
 
 static const char row_start[] = "| [`";
 

@@ -191,25 +191,31 @@ def tile_of_another_grid(g, x, out):
         ops.exp(m.begin)
 
 
-@refused("add: operands of shapes [m, n] and [m] do not broadcast")
+@refused(
+    "add: operands of shapes [m, n] and [m] do not broadcast: "
+    "sizes match if they are the same expression, or 1; aten.unsqueeze.default adds a dim"
+)
 def shapes_that_differ(g, x, out):
     with g.grid(m=256, n=128) as (m, n):
         x[m, n] + ops.sum(x[m, n], -1)
 
 
-@refused("matmul: cannot multiply [m, 128] by [m, 128]")
+@refused(
+    "matmul: cannot multiply [m, 128] by [m, 128]: "
+    "the last dim of the first must be the last but one of the second: the same expression"
+)
 def factors_that_do_not_fit(g, x, out):
     with g.grid(m=256) as (m,):
         x[m, :] @ x[m, :]
 
 
-@refused("sum: dim 2 is not in a value of rank 2")
+@refused("sum: dim 2 is not in a value of rank 2: dims are counted from 0, or from -1 back")
 def unknown_dim(g, x, out):
     with g.grid(m=256) as (m,):
         ops.sum(x[m, :], [2])
 
 
-@refused("reduce: dim 2 is not in a value of rank 2")
+@refused("reduce: dim 2 is not in a value of rank 2: dims are counted from 0, or from -1 back")
 def unknown_dim_of_a_reduction(g, x, out):
     with g.grid(m=256) as (m,):
         reduce(lambda a, b: a + b, x[m, :], 2)
@@ -230,7 +236,10 @@ def store_to_an_input(g, x, out):
         x[m, :] = x[m, :]
 
 
-@refused("store: value of shape [m, 64] does not broadcast to the indexed [m, 128]")
+@refused(
+    "store: value of shape [m, 64] does not broadcast to the indexed [m, 128]: "
+    "sizes match if they are the same expression, or 1"
+)
 def store_of_another_shape(g, x, out):
     with g.grid(m=256) as (m,):
         out[m, :] = x[m, 0:64]

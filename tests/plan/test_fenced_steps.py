@@ -18,8 +18,8 @@ def loop(graph, chip="v7x", blocks=(1, 128, 128), **keys):
 
 
 @pytest.mark.parametrize("chip", ["v6e", "v7x"])
-def test_attention_is_fenced_and_its_rows_are_wide(chip):
-    """They overlap as steps of a fori_loop do, and are no loop."""
+def test_attention_is_fenced(chip):
+    """They overlap as steps of a fori_loop do, and are no loop; more rows are asked for."""
     plan = kit.plan(LARGE, chip, **config([1, 512, 1024]))
     (found,) = plan["loops"]
     assert found["type"] == "unroll"
@@ -28,11 +28,10 @@ def test_attention_is_fenced_and_its_rows_are_wide(chip):
     source = kit.compiled(LARGE, chip, **config([1, 512, 1024])).source
     assert "fori_loop" not in source
     assert '"pallas_loop_type": "unroll"' in source
-    assert "for i in range(3):\n        @pl.when(tile_b >= 0)\n" in source
-    assert (
-        "bfloat16[1, 2048, 256]"
-        in kit.emitted("kernel", LARGE, target=chip, **config([1, 512, 1024])).out
-    )
+    assert "for i in range(3):\n\n        @pl.when(tile_b >= 0)\n" in source
+    for rows, keys in ((512, {}), (2048, {"pallas_wide_blocks": "on"})):
+        kernel = kit.emitted("kernel", LARGE, target=chip, **config([1, 512, 1024], **keys)).out
+        assert f"bfloat16[1, {rows}, 256]" in kernel
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,6 @@ def test_on_whatever_is_estimated():
         ("attention_b1_h2_s384_d256", [1, 128, 128]),
         ("attention_b1_h2_s421_d128", [1, 128, 128]),  # a ragged last step
         ("attention_b1_h3_s421_d64", [1, 128, 128]),
-        ("attention_scaled_q", [1, 128, 128]),
     ],
 )
 @pytest.mark.parametrize("chip", ["v6e", "v7x"])

@@ -26,9 +26,9 @@ def options_of(command):
 def commands_of(page):
     """(command, its options) of each that the page shows."""
     for line in COMMAND.findall(page.read_text()):
-        words = line.split()
+        words = re.sub(r"'[^']*'", "", line).split()
         known = re.fullmatch(r"[a-z][a-z-]+", words[0])
-        yield (words[0] if known else ""), re.findall(r"(?<!\S)--?[a-z][\w-]*", line)
+        yield (words[0] if known else ""), [word for word in words if re.match(r"--?[a-z]", word)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
