@@ -28,7 +28,8 @@ def commands_of(page):
     for line in COMMAND.findall(page.read_text()):
         words = re.sub(r"'[^']*'", "", line).split()
         known = re.fullmatch(r"[a-z][a-z-]+", words[0])
-        yield (words[0] if known else ""), [word for word in words if re.match(r"--?[a-z]", word)]
+        options = [re.match(r"--?[a-z][\w-]*", word) for word in words]
+        yield (words[0] if known else ""), [option[0] for option in options if option]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
