@@ -160,8 +160,10 @@ void text_vprintf(Text *t, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 /* The shortest decimal text of a finite number that reads back as the same double; always with a '.' or an 'e', and
  * never with the locale's decimal point. Valid in JSON and in Python. */
 void text_put_double(Text *t, double value);
-/* The number that the text begins with, whose decimal point is '.' in any locale; at most 40 letters are looked at. */
-double text_read_double(const char *s);
+/* The number that the text begins with, whose decimal point is '.' in any locale. The locale's is put there meanwhile:
+ * behind the text is room for DECIMAL_POINT_MOST more bytes. */
+enum { DECIMAL_POINT_MOST = 16 };
+double text_read_double(char *number);
 /* Bytes of the UTF-8 character at s (before end), and its code point; 0 if it is malformed. */
 int utf8_decode(const char *s, const char *end, uint32_t *code);
 /* Controls, invisible and bidirectional formatting: what a terminal must not get raw. */

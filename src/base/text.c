@@ -257,15 +257,13 @@ void text_put_double(Text *t, double value) {
 		text_put(t, ".0");
 }
 
-double text_read_double(const char *s) {
-	enum { NUMBER_MOST = 40, POINT_MOST = 8 };
-	char number[NUMBER_MOST + POINT_MOST + 1];
-	size_t whole = strcspn(s, "."), room = sizeof number;
-	const char *rest = s[whole] ? s + whole + 1 : "";
-	if (!s[whole] || whole >= NUMBER_MOST)
-		return strtod(s, NULL);
-	(void)snprintf(number, room, "%.*s%s%.*s", (int)whole, s, localeconv()->decimal_point,
-	               (int)(NUMBER_MOST - whole), rest);
+double text_read_double(char *number) {
+	const char *point = localeconv()->decimal_point;
+	char *at = strchr(number, '.');
+	if (at && strcmp(point, ".") != 0) {
+		memmove(at + strlen(point), at + 1, strlen(at + 1) + 1);
+		memcpy(at, point, strlen(point));
+	}
 	return strtod(number, NULL);
 }
 

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 
 static Arg default_number(const char *text) {
+	enum { NUMBER_MOST = 40 };
+	char number[NUMBER_MOST + DECIMAL_POINT_MOST];
+	(void)snprintf(number, NUMBER_MOST, "%s", text);
 	if (strpbrk(text, ".eE"))
-		return arg_float(text_read_double(text));
+		return arg_float(text_read_double(number));
 	return arg_int(strtoll(text, NULL, 10));
 }
 

@@ -6,7 +6,6 @@
 #include "json.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -203,17 +202,6 @@ static bool skip_number(Parser *p, bool *real) {
 	return true;
 }
 
-/* strtod() of the token, whose point is that of the locale. */
-static double real_of(char *token) {
-	const char *point = localeconv()->decimal_point;
-	char *at = strchr(token, '.');
-	if (at && strcmp(point, ".") != 0) {
-		memmove(at + strlen(point), at + 1, strlen(at + 1) + 1);
-		memcpy(at, point, strlen(point));
-	}
-	return strtod(token, NULL);
-}
-
 static json_t *read_number(Parser *p) {
 	const char *start = p->at;
 	bool real;
@@ -226,7 +214,7 @@ static json_t *read_number(Parser *p) {
 	memcpy(p->token, start, n);
 	p->token[n] = '\0';
 	errno = 0;
-	double value = real ? real_of(p->token) : 0;
+	double value = real ? text_read_double(p->token) : 0;
 	long long whole = real ? 0 : strtoll(p->token, NULL, 10);
 	if (real ? isinf(value) : errno == ERANGE) {
 		fail(p, JSON_FAULT_NUMBER, start);
@@ -331,10 +319,9 @@ static json_t *read_value(Parser *p) {
 }
 
 json_t *json_parse(Arena *a, const char *text, size_t length, JsonError *error) {
-	enum { POINT = 16 }; /* a locale's decimal point, which may be longer than ours */
 	Parser p = {.text = text, .at = text, .end = text + length, .error = error};
 	ArenaMark mark = arena_mark(a);
-	p.token = arena_raw(a, length + POINT);
+	p.token = arena_raw(a, length + DECIMAL_POINT_MOST);
 	*error = (JsonError){0};
 	json_t *value = read_value(&p);
 	skip_space(&p);

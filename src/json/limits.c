@@ -31,24 +31,39 @@ static const LimitRow *limit_read(const char *at, int64_t *most) {
 	return NULL;
 }
 
+/* The next of them from *at on, its row or NULL, and *at behind it; false: that was all. */
+static bool limit_next(const char **at, const LimitRow **row, int64_t *most) {
+	*at += strspn(*at, blanks);
+	if (!**at)
+		return false;
+	*row = limit_read(*at, most);
+	*at += strcspn(*at, blanks);
+	return true;
+}
+
+static const char *limits_said(void) {
+	const char *said = getenv("PALLASC_LIMITS");
+	return said ? said : "";
+}
+
 /* The last one that it gives this limit; else the row's own. */
 static int64_t limit_most(Limit limit) {
-	const char *at = getenv("PALLASC_LIMITS");
+	const LimitRow *row;
 	int64_t most = rows[limit].most, value;
-	for (at = at ? at : ""; *(at += strspn(at, blanks)); at += strcspn(at, blanks))
-		if (limit_read(at, &value) == &rows[limit])
-			most = value;
+	for (const char *at = limits_said(); limit_next(&at, &row, &value);)
+		most = row == &rows[limit] ? value : most;
 	return most;
 }
 
 bool limits_known(const Reader *r) {
-	const char *at = getenv("PALLASC_LIMITS");
+	const LimitRow *row;
 	int64_t most;
-	for (at = at ? at : ""; *(at += strspn(at, blanks)); at += strcspn(at, blanks)) {
-		if (limit_read(at, &most))
+	for (const char *at = limits_said(), *word = at; limit_next(&at, &row, &most); word = at) {
+		if (row)
 			continue;
+		word += strspn(word, blanks);
 		diag_error(r->d, (Place){0}, "limit", "NAME=NUMBER, of those that docs/graph-format.md lists",
-		           "PALLASC_LIMITS says '%.*s'", (int)strcspn(at, blanks), at);
+		           "PALLASC_LIMITS says '%.*s'", (int)(at - word), word);
 		return false;
 	}
 	return true;

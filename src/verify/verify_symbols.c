@@ -73,7 +73,7 @@ static bool fill(Module *m, Diag *d) {
 		vec_push(m->arena, &given, m->config.tunables.at[t]);
 	give_values(m, &prime);
 	bool ok = types_fill(m, d);
-	for (TunableId t = 0; t < m->config.tunables.count; t++)
+	for (TunableId t = 0; t < given.count; t++)
 		m->config.tunables.at[t] = given.at[t];
 	m->configured = false;
 	return ok;

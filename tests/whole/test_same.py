@@ -41,23 +41,24 @@ def expected():
     return same.printed_by(LIBRARY, cases())
 
 
+@pytest.fixture(scope="module")
+def locpath(tmp_path_factory):
+    """A LOCPATH that has the locale of `same`."""
+    found = same.locale_folder(tmp_path_factory.mktemp("locale"))
+    return found or pytest.skip("no localedef, or no de_DE to make a locale of")
+
+
 @pytest.mark.parametrize("threads", [1, 7])
 def test_threads(expected, threads):
     assert same.printed_by(LIBRARY, cases(), threads=threads) == expected
 
 
-def test_locale(tmp_path, expected):
-    locpath = same.locale_folder(tmp_path)
-    if not locpath:
-        pytest.skip("no localedef, or no de_DE to make a locale of")
+def test_locale(locpath, expected):
     assert same.printed_by(LIBRARY, cases(), locpath=locpath) == expected
 
 
-def test_texts_for_people_in_a_locale(tmp_path):
+def test_texts_for_people_in_a_locale(locpath):
     """Report, page, plan, graph and kernel text: no decimal comma."""
-    locpath = same.locale_folder(tmp_path)
-    if not locpath:
-        pytest.skip("no localedef, or no de_DE to make a locale of")
     environment = os.environ | {"LOCPATH": str(locpath), "PYTHONPATH": str(kit.ROOT / "python")}
     found = []
     for name, point in (("C", "."), (same.LOCALE, ",")):
@@ -67,11 +68,8 @@ def test_texts_for_people_in_a_locale(tmp_path):
     assert len(found[0].stdout) > 100_000
 
 
-def test_defaults_of_ops_in_a_locale(tmp_path):
+def test_defaults_of_ops_in_a_locale(locpath):
     """A number that the table of ops has where an argument is left out."""
-    locpath = same.locale_folder(tmp_path)
-    if not locpath:
-        pytest.skip("no localedef, or no de_DE to make a locale of")
     tile = f32("u0", 128)
     doc = Doc(name="k").block(256, "m")
     doc.tensor("x", "input", "float32", [256, 128]).tensor("out", "output", "float32", [256, 128])
