@@ -74,9 +74,9 @@ static uint32_t legal_long_steps(const Choosing *s) {
 	return found(s) && !done && !s->relaxed ? s->long_steps.count : 0;
 }
 
-/* Steps without fences do not overlap by more rows. Those with fences do, but their code grows with the rows, and with it
- * the time to compile it: attention of 256 columns takes 5% less time for 1024 rows than for 512 on v6e, and 2.5 times as
- * long to compile. So rows must be asked for. */
+/* Steps without fences do not overlap by more rows. Those with fences do, but their code grows with the rows, and with
+ * it the time to compile it: attention of 256 columns takes 5% less time for 1024 rows than for 512 on v6e, and 2.5
+ * times as long to compile. So rows must be asked for. */
 static uint32_t legal_more_rows(const Choosing *s) {
 	bool fenced = s->way.at[ROW_FENCES] == FENCES_PAIRS && must_enlarge(s);
 	uint32_t count = 0;
