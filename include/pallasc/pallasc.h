@@ -128,12 +128,15 @@ typedef struct pallasc_options {
 	size_t debug_print_count;
 	int named_scopes; /* not 0: in the source the statements of each line of the graph's source stand in a
 	                     jax.named_scope of its name */
+	const char *passes; /* names of the passes to run, in this order, with commas between, "" for none: then
+	                       PALLASC_EMIT_GRAPH gives the graph as it was read, with the `meta` that it left out; NULL is
+	                       the whole pipeline */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
 	{                                                                                                              \
 		sizeof(pallasc_options), PALLASC_EMIT_SOURCE | PALLASC_EMIT_PLAN, NULL, NULL, NULL, 0, NULL, 0, 0, 0,  \
-			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0                                  \
+			NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL                            \
 	}
 
 /* The library's version, such as "0.1.0". Static text. */

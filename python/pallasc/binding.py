@@ -68,6 +68,7 @@ class _Options(ctypes.Structure):
         ("debug_prints", ctypes.POINTER(ctypes.c_char_p)),
         ("debug_print_count", ctypes.c_size_t),
         ("named_scopes", ctypes.c_int),
+        ("passes", ctypes.c_char_p),
     )
 
 
@@ -165,6 +166,7 @@ class Graph:
         ring=None,
         debug_print=(),
         named_scopes=False,
+        passes=None,
     ):
         """Compiles; gives {"status"} and TEXTS.
 
@@ -188,6 +190,7 @@ class Graph:
           ring: "wrapper", "kernel" or "auto", what moves them; None: the wrapper.
           debug_print: names of nodes whose values kernels print while they run; NAME:all whole.
           named_scopes: the statements of each source line stand in a scope of its name.
+          passes: names of those to run, with commas between; None: all.
         """
         items, named, printed = _strings(sets), _strings(sizes), _strings(debug_print)
         options = _Options(
@@ -212,6 +215,7 @@ class Graph:
             debug_prints=ctypes.cast(printed, ctypes.POINTER(ctypes.c_char_p)),
             debug_print_count=len(debug_print),
             named_scopes=named_scopes,
+            passes=_no_nul(passes, "passes"),
         )
         if pairing:
             options.pairing = ctypes.pointer(pairing.structure())

@@ -6,6 +6,7 @@ The one place that knows the reference's interface: `pallasc.reference` and `pal
 import dataclasses
 import json
 
+from .binding import EMIT_GRAPH, Graph
 from .command import table
 from .errors import PallascError, UsageError
 from .report import output_names
@@ -33,7 +34,10 @@ class Verdict:
 
 
 def read_graph(text_and_name):
-    """The document, a dict, of (JSON text, name). Raises UsageError if it is no graph."""
+    """The document, a dict, of (JSON text, name). Raises UsageError if it is no graph.
+
+    Nodes have the `meta` that the text left out.
+    """
     text, name = text_and_name
     try:
         graph = json.loads(text)
@@ -41,7 +45,9 @@ def read_graph(text_and_name):
         raise UsageError(f"{name}: not JSON: {error}") from None
     if not isinstance(graph, dict) or graph.get("format") != "fxtile":
         raise UsageError(f"{name}: not a graph: its format is not fxtile")
-    return graph
+    filled = Graph(text, name).compile(emit=EMIT_GRAPH, passes="")
+    # What is refused stays: a configuration over its own may be accepted.
+    return {**graph, "graphs": json.loads(filled["graph"])["graphs"]} if filled["graph"] else graph
 
 
 def resized(graph, sizes):

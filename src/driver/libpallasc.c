@@ -262,32 +262,38 @@ static bool emit_texts(Job *job, Compilation *c) {
 /* As the command does it: a graph alone (json) needs no plan. */
 static bool wants_plan(unsigned emit) { return emit != PALLASC_EMIT_GRAPH; }
 
-/* The rewrites of the options; false after a diagnostic. */
-static bool choose_rewrites(Job *job, CompileOptions *options) {
-	const char *at = job->options->rewrites;
+/* The names of a list with commas between, in the job's arena. Never NULL. */
+static const char *const *names_of(const Job *job, const char *list, uint32_t *count) {
 	VEC(const char *) names = {0};
 	static const char *const none[1];
-	if (!at)
-		return true;
-	for (size_t n; *at; at += n + (at[n] == ',')) {
-		n = strcspn(at, ",");
-		const char *name = arena_printf(job->arena, "%.*s", (int)n, at);
-		if (!rewrite_find(name)) {
+	for (size_t n; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		vec_push(job->arena, &names, arena_printf(job->arena, "%.*s", (int)n, list));
+	}
+	*count = names.count;
+	return names.count ? names.at : none;
+}
+
+/* The passes and the rewrites of the options; false after a diagnostic. Passes are looked up as they run. */
+static bool choose_stages(Job *job, CompileOptions *options) {
+	const pallasc_options *o = job->options;
+	if (o->passes)
+		options->passes = names_of(job, o->passes, &options->pass_count);
+	if (o->rewrites)
+		options->rewrites = names_of(job, o->rewrites, &options->rewrite_count);
+	for (uint32_t i = 0; i < options->rewrite_count; i++)
+		if (!rewrite_find(options->rewrites[i])) {
 			diag_error(&job->diag, (Place){0}, "unknown-rewrite", "pallasc --print-rewrites lists them",
-			           "there is no rewrite '%s'", name);
+			           "there is no rewrite '%s'", options->rewrites[i]);
 			return false;
 		}
-		vec_push(job->arena, &names, name);
-	}
-	options->rewrites = names.count ? names.at : none;
-	options->rewrite_count = names.count;
 	return true;
 }
 
 /* Each text is made of a program of its own: printing gives names. */
 static pallasc_status compile_kernel(Job *job, const Target *target) {
 	CompileOptions options = {.target = target, .named_scopes = job->options->named_scopes != 0};
-	if (!choose_rewrites(job, &options))
+	if (!choose_stages(job, &options))
 		return PALLASC_USAGE;
 	const Source *source = &job->graph->source;
 	bool ok = true;
@@ -413,7 +419,7 @@ static pallasc_status compile(Job *job) {
 	                          .debug_print_count = (uint32_t)o->debug_print_count,
 	                          .adapt = o->adapt != 0,
 	                          .found = o->found};
-	if (!choose_rewrites(job, &options))
+	if (!choose_stages(job, &options))
 		return PALLASC_USAGE;
 	if (o->pairing)
 		return compile_with_backwards(job, module, &options);

@@ -4,6 +4,7 @@ import json
 
 import kit
 import pytest
+from pallasc import judge
 
 # Loops, carried values, whiles, ifs, scans with functions, gathers, int64, ragged and jagged ones.
 SAME = [
@@ -64,3 +65,19 @@ def test_what_does_not_fit_is_refused_later():
     store["args"][2] = {"ref": "_for_loop"}  # a tuple
     said = kit.refused(1, "-", text=document)
     assert "argument 'value' must be a value" in said and "[wrong-argument]" in said
+
+
+def test_python_reads_it_filled_in():
+    path, document = stripped("attention")
+    read = judge.read_graph((json.dumps(document), "attention"))
+    assert read == judge.read_graph((path.read_text(), "attention"))
+    assert read["config"] == document["config"]
+
+
+def test_check_and_run_take_it(tmp_path):
+    graph, module = tmp_path / "add.json", tmp_path / "add.py"
+    graph.write_text(json.dumps(stripped("add")[1]))
+    kit.accepted(graph, "-o", module)
+    for command in (["check", graph], ["run", module, "--interpret=fast", "--graph", graph]):
+        said = kit.accepted(*command).out
+        assert said.endswith("PASS\n"), said

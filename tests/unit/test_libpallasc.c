@@ -60,6 +60,22 @@ static void compiles(void **state) {
 	pallasc_result_free(result);
 }
 
+/* No pass, and one that there is not. */
+static void runs_the_passes_asked_for(void **state) {
+	pallasc_options options = PALLASC_OPTIONS_INIT;
+	options.emit = PALLASC_EMIT_GRAPH;
+	options.passes = "";
+	pallasc_result *result = pallasc_compile(*state, graph_json, strlen(graph_json), &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_OK);
+	assert_non_null(strstr(pallasc_result_graph(result, NULL), "\"name\": \"twice\""));
+	pallasc_result_free(result);
+	options.passes = "const_fold,fly";
+	result = pallasc_compile(*state, graph_json, strlen(graph_json), &options);
+	assert_int_equal(pallasc_result_status(result), PALLASC_REFUSED);
+	assert_non_null(strstr(pallasc_result_diagnostics(result, NULL), "unknown-pass"));
+	pallasc_result_free(result);
+}
+
 /* One graph at its own sizes, at others, and at its own again; a name that it has not. */
 static void compiles_at_sizes(void **state) {
 	static const char *const other[] = {"S=128"}, *const unknown[] = {"T=1"};
@@ -416,6 +432,7 @@ static void versions(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compiles),
+		cmocka_unit_test(runs_the_passes_asked_for),
 		cmocka_unit_test(compiles_at_sizes),
 		cmocka_unit_test(a_page_of_a_module),
 		cmocka_unit_test(types_of_nodes),
