@@ -58,6 +58,7 @@ _WARNED = re.compile(
     r'        warnings\.warn\(\s*"(\w+): tested with jax [^"\n]*",\s*stacklevel=2,?\s*\)'
 )
 _TARGET = re.compile(r'^    "target": "(\w+)",$', re.MULTILINE)
+_NOT_COMPILED = re.compile(r"\s*(\{|program\b)")
 _LIMIT = re.compile(r"(?<=\bvmem_limit_bytes=)\d+\b")
 
 
@@ -236,6 +237,9 @@ def parse_info(source, filename):
 
     if not source.strip():
         raise ModuleError(f"{filename}: empty: no kernel module to read")
+    if _NOT_COMPILED.match(source):
+        cure = f"compile it first: pallasc {filename} -o KERNEL.py"
+        raise ModuleError(f"{filename}: a graph or kernel text, not a module: {cure}")
     try:
         with PARSING:
             tree = ast.parse(source, filename)

@@ -32,8 +32,11 @@ def test_from_a_pipe(cli, data):
 def test_errors_are_one_line(cli, data, tmp_path):
     bad = tmp_path / "bad.py"
     bad.write_text("def (:\n")
+    graph = tmp_path / "graph.json"
+    graph.write_text('{"format": "fxtile"}')
     cases = [
         (("run", "-"), 1, "empty"),
+        (("run", graph), 1, f"compile it first: pallasc {graph} -o KERNEL.py"),
         (("run", bad), 1, "not Python"),
         (("run", tmp_path / "none.py"), 3, "cannot read"),
         (("run", __file__), 1, "not a pallasc module"),
