@@ -109,20 +109,21 @@ class Tests:
 
     def _units(self, found):
         for path in sorted((tree.TREE / "build" / "unit").glob("test_*")):
-            if path.name in SLOW_UNITS or path.name in found:
+            key = _digest((tree.TREE / "tests" / "unit" / f"{path.name}.c").read_text())
+            if path.name in SLOW_UNITS or found.get(path.name, {}).get("key") == key:
                 continue
             began = time.monotonic()
             done = tree.sh(path, env=tree.environment(self.log))
             if done.returncode:
                 raise SystemExit(f"{path} fails without a fault:\n{done.stderr}")
             seconds = time.monotonic() - began
-            found[path.name] = {"seconds": seconds, "enters": self._entered()}
+            found[path.name] = {"key": key, "seconds": seconds, "enters": self._entered()}
         return found
 
     def _kernels(self, found):
         os.environ["PLANTED_REACHED"] = str(self.log)
         for name, job in self.jobs.items():
-            key = hashlib.sha256(repr(job[-1]).encode()).hexdigest()[:16]
+            key = _digest(repr(job[-1]))
             if found.get(name, {}).get("key") == key:
                 continue
             text = self.text(job)
@@ -136,15 +137,16 @@ class Tests:
         started = time.monotonic()
         paths = [p for t in PYTHON_TESTS for p in sorted((tree.TREE / "tests").glob(t))]
         for path in (p for p in paths if p.name.startswith("test_") and p.suffix == ".py"):
-            name = str(path.relative_to(tree.TREE))
-            if name in self.pythons:
+            name, key = str(path.relative_to(tree.TREE)), _digest(path.read_text())
+            if self.pythons.get(name, {}).get("key") == key:
                 continue
             if time.monotonic() - started > limit:
                 return
             began = time.monotonic()
             status = self.python([name], SLOWEST, self.log)
             seconds = time.monotonic() - began
-            self.pythons[name] = {"seconds": seconds, "enters": self._entered(), "ok": not status}
+            entered = {"enters": self._entered(), "ok": not status}
+            self.pythons[name] = {"key": key, "seconds": seconds, **entered}
             print(f"{name}: {seconds:.0f} s {status[-200:]}", flush=True)
             self._save()
 
@@ -212,6 +214,10 @@ class Tests:
         finally:
             signal.alarm(0)
         return [] if any("TimeoutError" in line for line in lines) else lines
+
+
+def _digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _jobs():
@@ -450,8 +456,7 @@ def main():
     options = parser.parse_args()
     began = time.monotonic()
     tree.build(os.cpu_count())
-    if not tree.KEPT.exists() or options.baseline:
-        tree.keep()
+    tree.keep()
     tests = Tests()
     tests.measure_python(min(options.measure, options.seconds))
     if options.baseline:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "planted" / "tree"
 LIBRARY = TREE / "build" / "libpallasc.so.1"
 REACHED = "tests/planted/reached.c"
+EXPLAIN_TEXT = "build/explain_text.o"  # of the command
 # A kernel takes milliseconds; a fault may take all of time and memory.
 WRAPPER = """#!/bin/sh
 exec prlimit --as=4000000000 --cpu=20 {} "$@"
@@ -55,6 +56,7 @@ def build(jobs=1):
     TREE.mkdir(parents=True, exist_ok=True)
     copy()
     commands = [f"build/{path.relative_to(TREE).with_suffix('.o')}" for path in commands_sources()]
+    commands.append(EXPLAIN_TEXT)
     settings = [f"EXTRA_CFLAGS={FLAGS}", "CFLAGS=-O1", f"EXTRA_SOURCES={REACHED}"]
     plain = ("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL")  # `make planted` runs this
     must(*plain, "make", f"-j{jobs}", *settings, "build/libpallasc.so", *commands)
@@ -90,7 +92,8 @@ def commands_sources():
 
 def objects():
     """Those of the library."""
-    return sorted(path for path in (TREE / "build").rglob("*.o") if "src/command" not in str(path))
+    paths = (str(path.relative_to(TREE)) for path in (TREE / "build").rglob("*.o"))
+    return sorted(path for path in paths if "src/command" not in path and path != EXPLAIN_TEXT)
 
 
 def link():
@@ -139,11 +142,12 @@ KEPT = TREE.parent / "objects"
 
 
 def keep():
-    """Keeps the objects as they are without a fault."""
-    shutil.rmtree(KEPT, ignore_errors=True)
-    shutil.copytree(
-        TREE / "build", KEPT, ignore=shutil.ignore_patterns("unit", "*.so*", "*.d", "*.a")
-    )
+    """Keeps the objects as they are without a fault: those that are newer than what is kept."""
+    for name in objects():
+        built, kept = TREE / name, KEPT / Path(name).relative_to("build")
+        if not kept.exists() or kept.stat().st_mtime < built.stat().st_mtime:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(built, kept)
 
 
 def names():
