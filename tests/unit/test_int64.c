@@ -75,6 +75,24 @@ static void values_get_the_word_that_holds_them(void **state) {
 	fixture_free(&f);
 }
 
+/* Of a value and its place, both int64 in torch, the place needs no more than the int32 that counts elements. */
+static void a_place_is_int32_whatever_the_value_is(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = fixture_load(&f, HEAD "low = aten.bitwise_and.Scalar(x, 4294967295) : int64[u0]\n"
+	                                  "pair = aten.max.dim(low, 0) : (int64[], int64[])\n"
+	                                  "value = getitem(pair, 0) : int64[]\n"
+	                                  "place = getitem(pair, 1) : int64[]\n"
+	                                  "high = aten.__rshift__.Scalar(value, 16) : int64[]\n"
+	                                  "both = aten.add.Tensor(high, place) : int64[]\n"
+	                                  "few = aten.bitwise_and.Scalar(x, 255) : int64[u0]\n"
+	                                  "end = aten.add.Tensor(few, both) : int64[u0]\n" TAIL("end"));
+	run_pass(&f, "int64");
+	assert_string_equal(type_of(m, 0, "pair"), "(uint32[], int32[])");
+	fixture_free(&f);
+}
+
 /* A count grows by what a step adds; what else is carried may be anything. */
 #define CARRIED(more)                                                                                                  \
 	"for_loop 1 over [1] carry [[0, 0]]\n"                                                                         \
@@ -219,6 +237,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intervals_are_those_of_the_operations),
 		cmocka_unit_test(values_get_the_word_that_holds_them),
+		cmocka_unit_test(a_place_is_int32_whatever_the_value_is),
 		cmocka_unit_test(carried_values_grow_by_the_steps_of_the_loop),
 		cmocka_unit_test(combined_values_are_of_the_operands),
 		cmocka_unit_test(what_no_word_holds_is_refused_where_it_is_needed_whole),

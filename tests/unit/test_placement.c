@@ -81,12 +81,42 @@ static void what_too_many_steps_would_share_is_held(void **state) {
 	planned_end(&p);
 }
 
+/* x at one position of its middle dim: [9, 5, 256] as [1, 9, 5 * 256], of which a block is the lanes of a position. */
+static void a_position_merges_with_the_lanes(void **state) {
+	(void)state;
+	Planned p;
+	front_start(&p.front);
+	planned_load(&p, "name middle\n"
+	                 "tensor x input float32[16, 5, 256]\n"
+	                 "tensor out output float32[5, 16, 256]\n"
+	                 "block a 16\n"
+	                 "block n 5 \"size\": 1\n"
+	                 "config {\"block_sizes\": [8]}\n"
+	                 "root 0 over [0, 1]\n"
+	                 "x = tile.host_tensor('x') : float32[16, 5, 256]\n"
+	                 "at = tile.begin(u1) : sym\n"
+	                 "t = tile.load(x, [u0, at, :]) : float32[u0, 256]\n"
+	                 "out = tile.host_tensor('out') : float32[5, 16, 256]\n"
+	                 "store = tile.store(out, [at, u0, :], t)\n"
+	                 "return\n");
+	planned_make(&p, SETTINGS(AUTO));
+	assert_non_null(p.plan);
+	const Operand *x = &p.plan->operands.at[0];
+	assert_int_equal(x->placement, PLACE_MERGED);
+	static const int64_t shape[] = {1, 16, 5 * 256}, block[] = {1, 8, 256};
+	assert_int_equal(x->rank, 3);
+	assert_memory_equal(x->shape, shape, sizeof shape);
+	assert_memory_equal(x->block, block, sizeof block);
+	planned_end(&p);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_aligned_tile_is_its_own_block),
 		cmocka_unit_test(a_divisor_of_the_dim_is_split_off),
 		cmocka_unit_test(without_views_two_steps_share_a_block),
 		cmocka_unit_test(a_tile_that_divides_nothing_shares_a_block_of_whole_tiles),
+		cmocka_unit_test(a_position_merges_with_the_lanes),
 		cmocka_unit_test(what_too_many_steps_would_share_is_held),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
