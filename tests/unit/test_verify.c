@@ -314,6 +314,19 @@ static void scans(void **state) {
 	expect(SCAN("float32", "float32[4]"), "it declares float32[4], inferred float32[4, 6]");
 }
 
+/* d is the column sums of h, bfloat16 [1000, 64]. */
+#define DERIVED(type, ops) "tensor d derived " type " \"of\": \"h\", \"ops\": " ops "\nroot 0 over [0]\nreturn\n"
+#define SUM_0 "[[\"aten.sum.dim_IntList\", [0]]]"
+
+static void derived_tensors(void **state) {
+	(void)state;
+	expect(DERIVED("bfloat16[64]", SUM_0), NULL);
+	expect(DERIVED("float32[64]", SUM_0), "derived tensor d is declared with another dtype or shape");
+	expect(DERIVED("bfloat16[65]", SUM_0), "derived tensor d is declared with another dtype or shape");
+	expect(DERIVED("bfloat16[1, 64]", SUM_0), "derived tensor d is declared with another dtype or shape");
+	expect(DERIVED("bfloat16[64]", "[[\"aten.sum.dim_IntList\", [2]]]"), "dim 2");
+}
+
 /* ---- size -------------------------------------------------------------------------------------------------------- */
 
 static void many_nodes(void **state) {
@@ -346,6 +359,7 @@ int main(void) {
 		cmocka_unit_test(ifs),
 		cmocka_unit_test(whiles),
 		cmocka_unit_test(scans),
+		cmocka_unit_test(derived_tensors),
 		cmocka_unit_test(many_nodes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
