@@ -81,6 +81,33 @@ static void what_too_many_steps_would_share_is_held(void **state) {
 	planned_end(&p);
 }
 
+/* The same of more rows than a block of whole tiles has: out[1000] is held 384 at a time, 32 steps each. */
+static void steps_hold_a_block_together(void **state) {
+	(void)state;
+	Planned p;
+	front_start(&p.front);
+	planned_load(&p, "name rows\n"
+	                 "tensor x input float32[1000, 512]\n"
+	                 "tensor out output float32[1000]\n"
+	                 "block m 1000\n"
+	                 "config {\"block_sizes\": [12]}\n"
+	                 "root 0 over [0]\n"
+	                 "x = tile.host_tensor('x') : float32[1000, 512]\n"
+	                 "t = tile.load(x, [u0, :]) : float32[u0, 512]\n"
+	                 "s = aten.sum.dim_IntList(t, [-1]) : float32[u0]\n"
+	                 "out = tile.host_tensor('out') : float32[1000]\n"
+	                 "store = tile.store(out, [u0], s)\n"
+	                 "return\n");
+	planned_make(&p, SETTINGS(AUTO));
+	assert_non_null(p.plan);
+	const Operand *out = planned_output(&p);
+	assert_non_null(out->held);
+	assert_int_equal(out->block[1], 384);
+	assert_int_equal(out->index[1].count, 1);
+	assert_int_equal(out->index[1].term[0].divide, 384 / 12);
+	planned_end(&p);
+}
+
 /* x at one position of its middle dim: [9, 5, 256] as [1, 9, 5 * 256], of which a block is the lanes of a position. */
 static void a_position_merges_with_the_lanes(void **state) {
 	(void)state;
@@ -116,6 +143,7 @@ int main(void) {
 		cmocka_unit_test(a_divisor_of_the_dim_is_split_off),
 		cmocka_unit_test(without_views_two_steps_share_a_block),
 		cmocka_unit_test(a_tile_that_divides_nothing_shares_a_block_of_whole_tiles),
+		cmocka_unit_test(steps_hold_a_block_together),
 		cmocka_unit_test(a_position_merges_with_the_lanes),
 		cmocka_unit_test(what_too_many_steps_would_share_is_held),
 	};
