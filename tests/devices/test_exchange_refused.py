@@ -218,6 +218,28 @@ def test_copies(body, code, message):
     assert message in said
 
 
+@pytest.mark.parametrize("rows", [6, 8])
+def test_tiles_of_rows(rows):
+    """Copies of 16 rows in a loop over tiles of 8; of 6, the last one would reach past the end."""
+    doc = Doc(mesh={"ring": 4})
+    doc.tensor("x", "input", "float32", [16, 128]).tensor("out", "output", "float32", [16, 128])
+    doc.block(1, size=1).block(16, size=rows)
+    where = [sym("u1"), sl()]
+    body = G(1, "for_loop", block_ids=[1])
+    part = body.call("tile.part", body.host("x"), where, meta=t("float32", "u1", 128), name="part")
+    body.call("tile.remote_copy", body.host("out"), where, part, 0, 0, name="send")
+    body.call("tile.remote_wait", body.host("out"), where, 0, name="wait")
+    g = G(0, grid=[0])
+    g.call("tile.for_loop", 1, [0], [16], [], meta={"tuple": []})
+    graph = doc.add(body.out(), g.out())
+    if rows == 8:
+        assert kit.compiled(graph).source
+        return
+    code, message = told(graph)
+    assert code == "remote-part"
+    assert message.endswith("cannot be copied between devices: its last tile reaches past the end")
+
+
 def test_grids():
     assert told(document(rotate, steps=2)) == (
         "remote-grid",
