@@ -137,6 +137,37 @@ static void a_position_merges_with_the_lanes(void **state) {
 	planned_end(&p);
 }
 
+/* x at pages that a table of [5, 3] names: a block of its own at each of the 15 grid points. */
+static void a_table_moves_blocks_with_the_grid(void **state) {
+	(void)state;
+	Planned p;
+	front_start(&p.front);
+	planned_load(&p, "name pages\n"
+	                 "tensor x input float32[65536, 8, 128]\n"
+	                 "tensor table input int32[5, 3]\n"
+	                 "tensor out output float32[5, 3, 8, 128]\n"
+	                 "block a 5 \"size\": 1\n"
+	                 "block b 3 \"size\": 1\n"
+	                 "root 0 over [0, 1]\n"
+	                 "x = tile.host_tensor('x') : float32[65536, 8, 128]\n"
+	                 "table = tile.host_tensor('table') : int32[5, 3]\n"
+	                 "i = tile.begin(u0) : sym\n"
+	                 "k = tile.begin(u1) : sym\n"
+	                 "page = tile.load(table, [i, k]) : int32[]\n"
+	                 "inside = aten.clamp.default(page, 0, 65535) : int32[]\n"
+	                 "t = tile.load(x, [inside, :, :]) : float32[8, 128]\n"
+	                 "out = tile.host_tensor('out') : float32[5, 3, 8, 128]\n"
+	                 "store = tile.store(out, [i, k, :, :], t)\n"
+	                 "return\n");
+	planned_make(&p, SETTINGS(AUTO));
+	assert_non_null(p.plan);
+	const Operand *x = &p.plan->operands.at[1]; /* behind the table */
+	assert_int_equal(x->space, SPACE_WINDOW);
+	assert_int_equal(x->fetches, 15);
+	assert_true(index_moves(p.plan, &x->index[0], 0) && index_moves(p.plan, &x->index[0], 1));
+	planned_end(&p);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_aligned_tile_is_its_own_block),
@@ -145,6 +176,7 @@ int main(void) {
 		cmocka_unit_test(a_tile_that_divides_nothing_shares_a_block_of_whole_tiles),
 		cmocka_unit_test(steps_hold_a_block_together),
 		cmocka_unit_test(a_position_merges_with_the_lanes),
+		cmocka_unit_test(a_table_moves_blocks_with_the_grid),
 		cmocka_unit_test(what_too_many_steps_would_share_is_held),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
