@@ -263,8 +263,9 @@ def _cost(tests, job):
 class Planting:
     """Faults planted one by one, and what sees them."""
 
-    def __init__(self, tests):
-        self.tests = tests
+    def __init__(self, tests, only=()):
+        """Files of Python tests in `only` are run instead of all tests."""
+        self.tests, self.only = tests, only
         self.sources = {}
         for room in ROOMS:
             for path in sorted(ROOT.glob(f"{room}/*.c")):
@@ -339,6 +340,10 @@ class Planting:
 
     def _seen(self, path, function):
         tests = self.tests
+        if self.only:
+            said = tests.python(self.only, len(self.only) * SLOWEST)
+            killed = {"ended": "killed", "by": said[:200], "stage": "Python tests"}
+            return killed if said else {"ended": "survived"}
         units = sorted(
             (each["seconds"], name)
             for name, each in tests.units.items()
@@ -450,6 +455,8 @@ def main():
     )
     about = "only survivors of this number; repeatable"
     parser.add_argument("--number", type=int, action="append", default=[], help=about)
+    about = "for known survivors, these files of Python tests and no others"
+    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help=about)
     about = "of Python tests that were never run here, for so many seconds"
     parser.add_argument("--measure", type=float, default=1e9, metavar="S", help=about)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
@@ -458,12 +465,13 @@ def main():
     tree.build(os.cpu_count())
     tree.keep()
     tests = Tests()
-    tests.measure_python(min(options.measure, options.seconds))
+    if not options.tests:
+        tests.measure_python(min(options.measure, options.seconds))
     if options.baseline:
         return 0
-    planting, found = Planting(tests), read_results(options.results)
+    planting, found = Planting(tests, options.tests), read_results(options.results)
     known = {(r["seed"], r["number"]) for r in found}
-    if options.again or options.number:
+    if options.again or options.number or options.tests:
         left = [r for r in found if r["ended"] == "survived" and "why" not in r]
         work = [(r["seed"], r["number"], r) for r in left]
         work = [w for w in work if not options.number or w[1] in options.number]
