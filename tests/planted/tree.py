@@ -18,7 +18,7 @@ EXPLAIN_TEXT = "build/explain_text.o"  # of the command
 WRAPPER = """#!/bin/sh
 exec prlimit --as=4000000000 --cpu=20 {} "$@"
 """
-FLAGS = "-fvisibility=default -finstrument-functions"
+FLAGS = "-fvisibility=default -finstrument-functions -DVEC_FILLED=1"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
 
 

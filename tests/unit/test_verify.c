@@ -7,7 +7,7 @@
 /* A loop that sums x along dim 1, called by a root that stores the sums; the blanks are filled by each test. */
 typedef struct Parts {
 	const char *carried, *acc_meta, *tile_meta, *loop_output; /* of the loop */
-	const char *bounds, *loop_args, *loop_meta, *root_nodes;  /* of the root */
+	const char *first_nodes, *bounds, *loop_args, *loop_meta, *root_nodes; /* of the root */
 } Parts;
 
 static const Parts good = {
@@ -15,6 +15,7 @@ static const Parts good = {
 	.acc_meta = "float32[u0]",
 	.tile_meta = "float32[u0, u1]",
 	.loop_output = "acc_1",
+	.first_nodes = "",
 	.bounds = "[0], [5000]",
 	.loop_args = "zero",
 	.loop_meta = "(float32[u0])",
@@ -35,12 +36,12 @@ static Module *load_parts(Fixture *f, const Parts *p) {
 	const char *root = arena_printf(&f->arena,
 	                                "root 1 over [0]\n"
 	                                "zero = tile.full([u0], 0.0, float32) : float32[u0]\n"
-	                                "loop = tile.for_loop(0, %s, [%s]) : %s\n"
+	                                "%sloop = tile.for_loop(0, %s, [%s]) : %s\n"
 	                                "acc = getitem(loop, 0) : float32[u0]\n"
 	                                "sums = tile.host_tensor('sums') : float32[1000]\n"
 	                                "store = tile.store(sums, [u0], acc)\n"
 	                                "%sreturn\n",
-	                                p->bounds, p->loop_args, p->loop_meta, p->root_nodes);
+	                                p->first_nodes, p->bounds, p->loop_args, p->loop_meta, p->root_nodes);
 	return fixture_load(f, arena_printf(&f->arena, "%s%s", loop, root));
 }
 
@@ -133,6 +134,22 @@ static void calls_must_agree(void **state) {
 	assert_false(module_verify(load_parts(&f, &p), &f.diag));
 	assert_non_null(strstr(f.diag.list.at[0].message, "it gives 2 begins, graph 0 has 1 block ids"));
 	fixture_free(&f);
+	p = good;
+	p.bounds = "[0], [end]";
+	p.first_nodes = "end = tile.full([], 3, int32) : int32[]\n"
+			"several = tile.full([u0], 3, int32) : int32[u0]\n"
+			"half = tile.full([], 0.5, float32) : float32[]\n"
+			"flag = tile.full([], true, bool) : bool[]\n";
+	check_good(&p);
+	for (int i = 0; i < 3; i++) { /* which a pass put there */
+		static const char *const ends[] = {"several", "half", "flag"};
+		Module *m = load_parts(&f, &p);
+		arg_set_ref(m, node_uses(m, graph_node(m, 1, "end")), graph_node(m, 1, ends[i]));
+		assert_false(module_verify(m, &f.diag));
+		assert_non_null(
+			strstr(f.diag.list.at[0].message, "entry 0 of ends is not an int or a 0-d int tensor"));
+		fixture_free(&f);
+	}
 	p = good;
 	p.loop_args = "1";
 	check_bad(&p, "/graphs/1/nodes/1",
