@@ -186,6 +186,22 @@ def test_walk_back_and_forth():
     assert (abs(found - expected) <= 2**-14).all()
 
 
+@pytest.mark.parametrize("devices", [2, 4])
+def test_sums_come_round(devices):
+    """The text of a scatter is executed: each device's rows of the product, in bfloat16."""
+    m, k, n = 16 * devices, 128 * devices, 256
+    graph = matmul(m, k, n, [8, 128, 128])
+    axes = (f"--mesh=ring={devices}", "--shard=tile_k=ring", "--scatter=out=ring:tile_m")
+    text = accepted("--emit=kernel", *axes, "--ring=kernel", "-", text=graph).out
+    assert "scratch came_sem dma [4]" in text  # of two ways, two buffers each
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(BF16) for s in [(m, k), (k, n)])
+    columns, rows = np.split(x, devices, axis=1), np.split(y, devices)
+    (found,) = execute.run(text, np.stack(columns), np.stack(rows))
+    expected = (x.astype(float) @ y.astype(float)).reshape(devices, 16, n)
+    assert np.abs(found - expected).max() <= 2**-8 * np.abs(expected).max()
+
+
 def test_text_that_reads_back():
     assert accepted("--emit=kernel", "-", text=WALK).out == WALK
     line = "ring scatter out_ref ring 2 of bfloat16 in float32"
