@@ -167,6 +167,10 @@ host(x, y) {
   return out
 }
 """
+ADDED = """n = full (i * 100 + k) : int32[16, 128]
+  f = convert n : float32[16, 128]
+  s = add z, f : float32[16, 128]
+  store out_ref[...], s"""
 
 
 def rewritten(text):
@@ -184,6 +188,19 @@ def test_walk_back_and_forth():
     (found,) = execute.run(text, x, y)
     expected = x.reshape(128, 128).astype(float) @ y.astype(float)
     assert (abs(found - expected) <= 2**-14).all()
+
+
+def test_a_kernel_knows_its_grid_point():
+    """Row blocks are numbered as of the whole array, whatever the ring brings first."""
+    ids = "".join(f"  {name} = program_id dim={dim} : int\n" for dim, name in enumerate("ik"))
+    text = WALK.replace("  x = load", f"{ids}  x = load").replace("store out_ref[...], z", ADDED)
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(BF16) for s in [(2, 64, 128), (2, 128, 256)])
+    (found,) = execute.run(rewritten(text), x, y)
+    for device in range(2):
+        whole = text.replace("  ring gather x_ref ring 2\n", "")
+        (alone,) = execute.run(whole, x.reshape(128, 128), y[device])
+        assert np.abs(found[device] - alone).max() < 1e-3
 
 
 @pytest.mark.parametrize("devices", [2, 4])

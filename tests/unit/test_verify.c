@@ -342,6 +342,7 @@ static void derived_tensors(void **state) {
 	expect(DERIVED("bfloat16[65]", SUM_0), "derived tensor d is declared with another dtype or shape");
 	expect(DERIVED("bfloat16[1, 64]", SUM_0), "derived tensor d is declared with another dtype or shape");
 	expect(DERIVED("bfloat16[64]", "[[\"aten.sum.dim_IntList\", [2]]]"), "dim 2");
+	expect(DERIVED("bfloat16[64]", "[[\"aten.sort.default\"]]"), "aten.sort.default gives no tensor before the kernel");
 }
 
 /* ---- size -------------------------------------------------------------------------------------------------------- */
