@@ -73,7 +73,6 @@ static void a_plain_load_sinks(void **state) {
 	assert_true(remarked(&c, "'q' is read at the start of graph 0: a view of the block in VMEM"));
 	fixture_free(&f);
 	assert_sinks(SIMPLE("mean", "", ""), SWITCH_ON);
-	assert_sinks(SIMPLE("mean", "", "i = tile.index(u1) : int32[u1]\n"), SWITCH_ON); /* another node's block */
 	assert_stays(SIMPLE("mean", "", ""), SWITCH_OFF, "pallas_inloop_loads is off");
 }
 
