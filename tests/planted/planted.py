@@ -53,7 +53,7 @@ STAGES = (
     *(("codegen/print", "print"), ("codegen", "plan")),
 )
 QUICK = 1.5  # seconds of a unit test that is run before any kernel
-COMPILED, EXECUTED = 80, 4  # kernels for each fault at most
+COMPILED, EXECUTED = 40, 4  # kernels for each fault at most
 EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 25, 60
 SLOWEST = 90  # seconds of a file of Python tests that is used
 DRAWN = 150

@@ -4,6 +4,7 @@ The whole compiler is one shared library there, which the command, the unit test
 so that a fault is in all of them after one link. Its functions tell which of them a run enters.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -121,14 +122,18 @@ def plant(path, text):
     return True
 
 
+@functools.cache
+def optimized(path, text):
+    """The code of a text of a file."""
+    source = TREE.parent / "compared.c"
+    source.write_text(text)
+    flags = "-std=c11 -ffp-contract=off -O2 -fPIC -I. -Iinclude -w -c -o /dev/stdout -S".split()
+    return must("cc", *flags, "-iquote", Path(path).parent, source)
+
+
 def same_code(path, text):
     """Whether the optimizer makes the same code of another text: then it means the same."""
-    made, source = [], TREE.parent / "compared.c"
-    flags = "-std=c11 -ffp-contract=off -O2 -fPIC -I. -Iinclude -w -c -o /dev/stdout -S".split()
-    for body in ((ROOT / path).read_text(), text):
-        source.write_text(body)
-        made.append(must("cc", *flags, "-iquote", Path(path).parent, source))
-    return made[0] == made[1]
+    return optimized(path, (ROOT / path).read_text()) == optimized(path, text)
 
 
 def mend(path):
