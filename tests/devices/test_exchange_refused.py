@@ -218,24 +218,31 @@ def test_copies(body, code, message):
     assert message in said
 
 
-@pytest.mark.parametrize("rows", [6, 8])
-def test_tiles_of_rows(rows):
-    """Copies of 16 rows in a loop over tiles of 8; of 6, the last one would reach past the end."""
+def in_tiles(rows, where, meta):
+    """A copy in each step of a loop over tiles of so many of 16 rows."""
     doc = Doc(mesh={"ring": 4})
     doc.tensor("x", "input", "float32", [16, 128]).tensor("out", "output", "float32", [16, 128])
     doc.block(1, size=1).block(16, size=rows)
-    where = [sym("u1"), sl()]
     body = G(1, "for_loop", block_ids=[1])
-    part = body.call("tile.part", body.host("x"), where, meta=t("float32", "u1", 128), name="part")
+    part = body.call("tile.part", body.host("x"), where, meta=meta, name="part")
     body.call("tile.remote_copy", body.host("out"), where, part, 0, 0, name="send")
     body.call("tile.remote_wait", body.host("out"), where, 0, name="wait")
     g = G(0, grid=[0])
     g.call("tile.for_loop", 1, [0], [16], [], meta={"tuple": []})
-    graph = doc.add(body.out(), g.out())
-    if rows == 8:
-        assert kit.compiled(graph).source
-        return
-    code, message = told(graph)
+    return doc.add(body.out(), g.out())
+
+
+def test_copies_of_a_ragged_loop_are_counted():
+    """Of six rows each there are three steps."""
+    assert "  scratch come_sem dma [3]\n" in kit.emitted("kernel", in_tiles(6, ROWS, F32)).out
+    assert "  scratch come_sem dma [2]\n" in kit.emitted("kernel", in_tiles(8, ROWS, F32)).out
+
+
+def test_tiles_of_rows():
+    """Copies of 16 rows in tiles of 8; of 6, the last one would reach past the end."""
+    tile = [sym("u1"), sl()], t("float32", "u1", 128)
+    assert kit.compiled(in_tiles(8, *tile)).source
+    code, message = told(in_tiles(6, *tile))
     assert code == "remote-part"
     assert message.endswith("cannot be copied between devices: its last tile reaches past the end")
 
