@@ -19,7 +19,9 @@ EXPLAIN_TEXT = "build/explain_text.o"  # of the command
 WRAPPER = """#!/bin/sh
 exec prlimit --as=4000000000 --cpu=20 {} "$@"
 """
-FLAGS = "-fvisibility=default -finstrument-functions -DVEC_FILLED=1"
+# What has no value yet is no value that happens to be right.
+FILLED = "-DVEC_FILLED=1 -ftrivial-auto-var-init=pattern"
+FLAGS = f"-fvisibility=default -finstrument-functions {FILLED}"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
 
 
