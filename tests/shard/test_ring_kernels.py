@@ -280,6 +280,13 @@ def test_the_wrapper_moves_what_the_kernel_cannot():
     )
 
 
+def test_the_wrapper_holds_the_whole_of_what_comes_in_parts():
+    words = ("--mesh=ring=2", "--shard=tile_n=ring", "--gather=x=ring")
+    source = accepted(*words, kit.path("matmul_1024")).out
+    assert "whole = (jnp.zeros((1024, 512), jnp.bfloat16),)" in source
+    assert "dynamic_update_slice_in_dim(whole[0], outputs, part * 512, 0)" in source
+
+
 def test_options():
     graph = matmul(128, 256, 512, [16, 128, 256])
     both = refused(2, "--mesh=ring=4", "--ring=kernel", "-", text=graph)
