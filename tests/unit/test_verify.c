@@ -345,6 +345,28 @@ static void derived_tensors(void **state) {
 	expect(DERIVED("bfloat16[64]", "[[\"aten.sort.default\"]]"), "aten.sort.default gives no tensor before the kernel");
 }
 
+/* What takes a value whose type is not known says nothing: the one error is where that comes from. */
+static void types_that_are_left_out(void **state) {
+	(void)state;
+	static const char *const users[] = {"aten.cat.default([t, a])", "aten.cat.default([a, t])", "aten.add.Tensor(t, a)"};
+	for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+		Fixture f;
+		fixture_init(&f);
+		Module *m = fixture_load(&f, arena_printf(&f.arena,
+		                                          "root 0 over [0]\n"
+		                                          "v = tile.host_tensor('v')\n"
+		                                          "t = tile.load(v, [u0])\n"
+		                                          "a = aten.sum.dim_IntList(t, [7])\n"
+		                                          "b = %s\n"
+		                                          "return\n",
+		                                          users[i]));
+		assert_false(module_verify(m, &f.diag));
+		assert_int_equal(f.diag.errors, 1);
+		assert_non_null(strstr(f.diag.list.at[0].message, "'a'"));
+		fixture_free(&f);
+	}
+}
+
 /* ---- size -------------------------------------------------------------------------------------------------------- */
 
 static void many_nodes(void **state) {
@@ -378,6 +400,7 @@ int main(void) {
 		cmocka_unit_test(whiles),
 		cmocka_unit_test(scans),
 		cmocka_unit_test(derived_tensors),
+		cmocka_unit_test(types_that_are_left_out),
 		cmocka_unit_test(many_nodes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
