@@ -360,7 +360,7 @@ static void types_that_are_left_out(void **state) {
 		                                          "b = %s\n"
 		                                          "return\n",
 		                                          users[i]));
-		assert_false(module_verify(m, &f.diag));
+		assert_false(types_fill(m, &f.diag));
 		assert_int_equal(f.diag.errors, 1);
 		assert_non_null(strstr(f.diag.list.at[0].message, "'a'"));
 		fixture_free(&f);
