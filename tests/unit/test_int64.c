@@ -75,6 +75,23 @@ static void values_get_the_word_that_holds_them(void **state) {
 	fixture_free(&f);
 }
 
+/* 0 + y is y, but 0 + 2 * y is not. */
+static void nothing_is_left_out_of_a_sum(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = fixture_load(&f, HEAD "few = aten.bitwise_and.Scalar(x, 255) : int64[u0]\n"
+	                                  "nothing = aten.mul.Tensor(at, 0) : int64[u0]\n"
+	                                  "once = aten.add.Tensor(nothing, few) : int64[u0]\n"
+	                                  "twice = aten.add.Tensor(nothing, once, alpha=2) : int64[u0]\n" TAIL("twice"));
+	run_pass(&f, "int64");
+	assert_int_equal(graph_node(m, 0, "once"), NONE);
+	NodeId twice = named(m, "twice");
+	assert_int_equal(node_arg(m, twice, 0)->integer, 0);
+	assert_int_equal(node_arg(m, twice, 2)->integer, 2);
+	fixture_free(&f);
+}
+
 /* Of a value and its place, both int64 in torch, the place needs no more than the int32 that counts elements. */
 static void a_place_is_int32_whatever_the_value_is(void **state) {
 	(void)state;
@@ -286,6 +303,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intervals_are_those_of_the_operations),
 		cmocka_unit_test(values_get_the_word_that_holds_them),
+		cmocka_unit_test(nothing_is_left_out_of_a_sum),
 		cmocka_unit_test(a_place_is_int32_whatever_the_value_is),
 		cmocka_unit_test(carried_values_grow_by_the_steps_of_the_loop),
 		cmocka_unit_test(what_adds_up_a_growing_value_may_be_anything),

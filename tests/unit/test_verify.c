@@ -151,6 +151,10 @@ static void calls_must_agree(void **state) {
 		fixture_free(&f);
 	}
 	p = good;
+	p.root_nodes = "one = tile.full([8], 1, float32) : float32[8]\n"
+		       "both = aten.cat.default([one, sums]) : float32[1008]\n";
+	check_bad(&p, "/graphs/1/nodes/6", "operand 'sums' is a host tensor");
+	p = good;
 	p.loop_args = "1";
 	check_bad(&p, "/graphs/1/nodes/1",
 	          "argument 0 is symbolic int 1, placeholder 'acc' of graph 0 declares float32[u0]");
