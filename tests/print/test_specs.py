@@ -1,5 +1,7 @@
 """What the module says of a kernel's arrays: block specs, one for each space and rank."""
 
+import ast
+
 import kit
 
 KERNEL = """program lines for v6e
@@ -36,3 +38,20 @@ def test_block_specs():
         "pl.BlockSpec(memory_space=pltpu.SMEM),",
         "pl.BlockSpec((128,), lambda i: (i,)),",
     ]
+
+
+def test_a_configuration_is_a_dict():
+    """Words of JSON are those of Python, but for what stands in strings."""
+    line = 'config "reduction_loops": [null, 8], "flatten_loops": [true, false], "of": "null \\" true"'
+    text = KERNEL.replace("\nkernel lines", f"{line}\n\nkernel lines")
+    source = kit.accepted("-", text=text).out
+    (info,) = [
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "KERNEL_INFO"
+    ]
+    assert ast.literal_eval(info)["config"] == {
+        "reduction_loops": [None, 8],
+        "flatten_loops": [True, False],
+        "of": 'null " true',
+    }
