@@ -373,6 +373,11 @@ host(order, x) {{
         ("sum = add %2, old : float32[8, 128]", False),
         ("%3 = ge %2, 0.0 : bool[8, 128]\n  sum = where %3, %2, old : float32[8, 128]", False),
         ("sum = mul %2, 2.0 : float32[8, 128]", True),
+        (
+            "def twice(a: float32[8, 128]) {\n    b = mul a, 2.0 : float32[8, 128]\n    return b\n  }\n"
+            "  sum = call twice(%2) : float32[8, 128]",
+            False,  # nobody looks at what is called
+        ),
     ],
 )
 def test_a_step_that_adds_is_never_left_out(new, skips, tmp_path):

@@ -91,6 +91,23 @@ static void keeps_weak_scalars(void **state) {
 	fixture_free(&f);
 }
 
+/* ---- float16 ----------------------------------------------------------------------------------------------------- */
+
+/* A type that the module has no longer is none of its own. */
+static void float16_is_not_asked_of_what_is_gone(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = fixture_load(&f, "root 0 over [0]\n"
+	                             "a = tile.full([u0], 0, float32) : float32[u0]\n"
+	                             "return\n");
+	type_tensor(m, DTYPE_F16, 0, NULL);
+	m->types.count--;
+	PassContext c = run_pass(&f, "float16");
+	assert_int_equal(c.remarks.count, 0);
+	fixture_free(&f);
+}
+
 /* ---- cse --------------------------------------------------------------------------------------------------------- */
 
 static const char two_loads_and_a_store[] = "root 0 over [0]\n"
@@ -222,6 +239,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folds_identities),
 		cmocka_unit_test(folds_permutations),
+		cmocka_unit_test(float16_is_not_asked_of_what_is_gone),
 		cmocka_unit_test(keeps_weak_scalars),
 		cmocka_unit_test(merges_loads_between_writes),
 		cmocka_unit_test(keeps_signs_of_zero_apart),
