@@ -374,9 +374,9 @@ host(order, x) {{
         ("%3 = ge %2, 0.0 : bool[8, 128]\n  sum = where %3, %2, old : float32[8, 128]", False),
         ("sum = mul %2, 2.0 : float32[8, 128]", True),
         (
-            "def twice(a: float32[8, 128]) {\n    b = mul a, 2.0 : float32[8, 128]\n    return b\n  }\n"
-            "  sum = call twice(%2) : float32[8, 128]",
-            False,  # nobody looks at what is called
+            "sum = for k in 3 from 0 carry (all = %2) : float32[8, 128] {\n"
+            "    more = add all, %2 : float32[8, 128]\n    yield more\n  }",
+            True,
         ),
     ],
 )
