@@ -297,6 +297,17 @@ def test_expanded(how, index, is_read):
     assert simulated.wrong(document, given=[x, out]) == []
 
 
+def test_a_place_that_sizes_give_is_refused():
+    """A block's size less 8: where that lies in the slice is not asked."""
+    doc, g = Doc(config={"block_sizes": [8]}), G(0, grid=[0])
+    doc.tensor("out", "output", "float32", [16, 256], init=1).tensor("x", "input", "float32", [256])
+    doc.tensor("half", "view", "float32", [8, 256], of="out", slice=[[2, 10, 1], [0, 256, 1]])
+    doc.block(8)
+    g.store("half", [sym("u0 - 8"), sl()], g.load("x", [sl()], t("float32", 256)))
+    (said,) = kit.refusal(doc.add(g.out()))
+    assert said["message"] == "a store through the slice or expand view half is not lowered yet"
+
+
 def test_a_slice_of_a_slice():
     doc = Doc(config={"block_sizes": [8]}).tensor("x", "input", "float32", [16, 30])
     doc.tensor("out", "output", "float32", [16, 256], init=0)
