@@ -149,7 +149,7 @@ def test_dtypes(dtype, case):
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[9], CASES[11]], ids=["lanes", "rows", "stepped"])
 def test_a_tile_that_goes_on_writes_nothing_past_the_slice(case):
-    """The tensor goes on where the slice ends: a mask says so, and the positions stay as they are."""
+    """The tensor goes on where the slice ends: a mask says so, and positions stay as they are."""
     document = through(*case, more=2)
     made = kit.targets(kit.after("decompose", document))
     assert "aten.lt.Scalar" in made and "aten.where.self" not in made

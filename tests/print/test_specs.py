@@ -42,7 +42,9 @@ def test_block_specs():
 
 def test_a_configuration_is_a_dict():
     """Words of JSON are those of Python, but for what stands in strings."""
-    line = 'config "reduction_loops": [null, 8], "flatten_loops": [true, false], "of": "null \\" true"'
+    line = (
+        'config "reduction_loops": [null, 8], "flatten_loops": [true, false], "of": "null \\" true"'
+    )
     text = KERNEL.replace("\nkernel lines", f"{line}\n\nkernel lines")
     source = kit.accepted("-", text=text).out
     (info,) = [

@@ -89,7 +89,8 @@ static void a_lane_that_is_computed_with_is_a_row(void **state) {
 /* A row has a dim of one before its lanes, a column behind them; [N] is [1, N] where it is neither. */
 static void forms_have_shapes(void **state) {
 	(void)state;
-	static const int64_t wide[3][4] = {{8, 32, 256}, {8, 32, 1, 256}, {8, 32, 256, 1}}, one[3][2] = {{1, 8}, {1, 8}, {8, 1}};
+	static const int64_t wide[3][4] = {{8, 32, 256}, {8, 32, 1, 256}, {8, 32, 256, 1}},
+			     one[3][2] = {{1, 8}, {1, 8}, {8, 1}};
 	static const Form forms[] = {FORM_NATURAL, FORM_ROW, FORM_COLUMN};
 	Planned p;
 	plan_lines(&p, DOCUMENT("float32", "256",

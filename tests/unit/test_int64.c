@@ -80,10 +80,11 @@ static void nothing_is_left_out_of_a_sum(void **state) {
 	(void)state;
 	Fixture f;
 	fixture_init(&f);
-	Module *m = fixture_load(&f, HEAD "few = aten.bitwise_and.Scalar(x, 255) : int64[u0]\n"
-	                                  "nothing = aten.mul.Tensor(at, 0) : int64[u0]\n"
-	                                  "once = aten.add.Tensor(nothing, few) : int64[u0]\n"
-	                                  "twice = aten.add.Tensor(nothing, once, alpha=2) : int64[u0]\n" TAIL("twice"));
+	Module *m =
+		fixture_load(&f, HEAD "few = aten.bitwise_and.Scalar(x, 255) : int64[u0]\n"
+	                              "nothing = aten.mul.Tensor(at, 0) : int64[u0]\n"
+	                              "once = aten.add.Tensor(nothing, few) : int64[u0]\n"
+	                              "twice = aten.add.Tensor(nothing, once, alpha=2) : int64[u0]\n" TAIL("twice"));
 	run_pass(&f, "int64");
 	assert_int_equal(graph_node(m, 0, "once"), NONE);
 	NodeId twice = named(m, "twice");
@@ -221,7 +222,8 @@ static void what_no_word_holds_is_refused_where_it_is_needed_whole(void **state)
 	Fixture f;
 	assert_false(accepted(&f, COMPARED TAIL("b")));
 	assert_string_equal(f.diag.list.at[0].code, "int64-range");
-	assert_non_null(strstr(f.diag.list.at[0].message, "aten.lt.Scalar 'b': 'sum', in int64, may be anywhere from -2^32 to 4294967294"));
+	assert_non_null(strstr(f.diag.list.at[0].message,
+	                       "aten.lt.Scalar 'b': 'sum', in int64, may be anywhere from -2^32 to 4294967294"));
 	assert_non_null(f.diag.list.at[0].hint);
 	fixture_free(&f);
 	assert_true(accepted(&f, COMPARED TAIL("sum"))); /* a comparison that nothing reads */

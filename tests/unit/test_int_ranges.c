@@ -101,24 +101,15 @@ static void division(void **state) {
 static void bits(void **state) {
 	(void)state;
 	static const Case cases[] = {
-		{"aten.bitwise_not.default(p)", WORD, -4, 4},
-		{"aten.bitwise_and.Tensor(p, q)", WORD, 0, 6},
-		{"aten.bitwise_and.Tensor(q, p)", WORD, 0, 6},
-		{"aten.bitwise_and.Tensor(q, w)", WORD, 0, 6},
-		{"aten.bitwise_and.Tensor(z, p)", WORD, -8, 3},
-		{"aten.bitwise_and.Tensor(z, y)", WORD, -16, -2},
-		{"aten.bitwise_or.Tensor(q, w)", WORD, 2, 15},
-		{"aten.bitwise_or.Tensor(p, q)", WORD, -8, 7},
-		{"aten.bitwise_or.Tensor(p, y)", WORD, -16, 15},
-		{"aten.bitwise_xor.Tensor(q, w)", WORD, 0, 15},
-		{"aten.bitwise_xor.Tensor(p, q)", WORD, -8, 7},
-		{"aten.__lshift__.Tensor(p, s)", WORD, -40, 24},
-		{"aten.__rshift__.Tensor(z, s)", WORD, -4, -1},
-		{"aten.__rshift__.Tensor(w, s)", WORD, 0, 4},
-		{"aten.__rshift__.Tensor(z, t)", WORD, -7, -1},
-		{"aten.__rshift__.Tensor(q, t)", WORD, 0, 6},
-		{"aten.__rshift__.Tensor(p, t)", WORD, -5, 3},
-		{"aten.__lshift__.Tensor(q, t)", WORD, ANY},
+		{"aten.bitwise_not.default(p)", WORD, -4, 4},    {"aten.bitwise_and.Tensor(p, q)", WORD, 0, 6},
+		{"aten.bitwise_and.Tensor(q, p)", WORD, 0, 6},   {"aten.bitwise_and.Tensor(q, w)", WORD, 0, 6},
+		{"aten.bitwise_and.Tensor(z, p)", WORD, -8, 3},  {"aten.bitwise_and.Tensor(z, y)", WORD, -16, -2},
+		{"aten.bitwise_or.Tensor(q, w)", WORD, 2, 15},   {"aten.bitwise_or.Tensor(p, q)", WORD, -8, 7},
+		{"aten.bitwise_or.Tensor(p, y)", WORD, -16, 15}, {"aten.bitwise_xor.Tensor(q, w)", WORD, 0, 15},
+		{"aten.bitwise_xor.Tensor(p, q)", WORD, -8, 7},  {"aten.__lshift__.Tensor(p, s)", WORD, -40, 24},
+		{"aten.__rshift__.Tensor(z, s)", WORD, -4, -1},  {"aten.__rshift__.Tensor(w, s)", WORD, 0, 4},
+		{"aten.__rshift__.Tensor(z, t)", WORD, -7, -1},  {"aten.__rshift__.Tensor(q, t)", WORD, 0, 6},
+		{"aten.__rshift__.Tensor(p, t)", WORD, -5, 3},   {"aten.__lshift__.Tensor(q, t)", WORD, ANY},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		assert_case(&cases[i]);
@@ -128,14 +119,10 @@ static void bits(void **state) {
 static void choices(void **state) {
 	(void)state;
 	static const Case cases[] = {
-		{"aten.where.self(less, p, y)", WORD, -9, 0},
-		{"aten.where.self(less, q, p)", WORD, 1, 6},
-		{"aten.where.self(most, p, y)", WORD, -9, 1},
-		{"aten.where.self(most, q, p)", WORD, 2, 6},
-		{"aten.where.self(more, p, q)", WORD, -1, 6},
-		{"aten.where.self(more, y, p)", WORD, -9, -2},
-		{"aten.where.self(least, p, q)", WORD, -2, 6},
-		{"aten.where.self(least, y, p)", WORD, -9, -3},
+		{"aten.where.self(less, p, y)", WORD, -9, 0},         {"aten.where.self(less, q, p)", WORD, 1, 6},
+		{"aten.where.self(most, p, y)", WORD, -9, 1},         {"aten.where.self(most, q, p)", WORD, 2, 6},
+		{"aten.where.self(more, p, q)", WORD, -1, 6},         {"aten.where.self(more, y, p)", WORD, -9, -2},
+		{"aten.where.self(least, p, q)", WORD, -2, 6},        {"aten.where.self(least, y, p)", WORD, -9, -3},
 		{"aten.masked_fill.Scalar(p, less, 9)", WORD, -5, 9},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

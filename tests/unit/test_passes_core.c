@@ -52,19 +52,19 @@ static void folds_permutations(void **state) {
 		Fixture f;
 		char text[RANK_MAX + 1];
 		fixture_init(&f);
-		Module *m = fixture_load(
-			&f, arena_printf(&f.arena,
-		                         "tensor cube input float32[4, 6, 8]\n"
-		                         "tensor turned output float32[8, 6, 4]\n"
-		                         "root 0 over [0]\n"
-		                         "x = tile.host_tensor('cube') : float32[4, 6, 8]\n"
-		                         "all = tile.load(x, [:, :, :]) : float32[4, 6, 8]\n"
-		                         "once = aten.permute.default(all, [1, 2, 0]) : float32[6, 8, 4]\n"
-		                         "twice = %s : float32[8, 6, 4]\n"
-		                         "out = tile.host_tensor('turned') : float32[8, 6, 4]\n"
-		                         "st = tile.store(out, [:, :, :], twice)\n"
-		                         "return\n",
-		                         second[i]));
+		Module *m =
+			fixture_load(&f, arena_printf(&f.arena,
+		                                      "tensor cube input float32[4, 6, 8]\n"
+		                                      "tensor turned output float32[8, 6, 4]\n"
+		                                      "root 0 over [0]\n"
+		                                      "x = tile.host_tensor('cube') : float32[4, 6, 8]\n"
+		                                      "all = tile.load(x, [:, :, :]) : float32[4, 6, 8]\n"
+		                                      "once = aten.permute.default(all, [1, 2, 0]) : float32[6, 8, 4]\n"
+		                                      "twice = %s : float32[8, 6, 4]\n"
+		                                      "out = tile.host_tensor('turned') : float32[8, 6, 4]\n"
+		                                      "st = tile.store(out, [:, :, :], twice)\n"
+		                                      "return\n",
+		                                      second[i]));
 		run_pass(&f, "const_fold");
 		NodeId twice = node_input(m, named(m, "st"), 2);
 		assert_int_equal(node_get(m, twice)->op, OP_PERMUTE);

@@ -48,13 +48,13 @@ static void a_sum_is_carried(void **state) {
 
 /* A row that is replaced where it was read; at another place it would be read when it is changed already. */
 #define REPLACED(at)                                                                                                   \
-	"tensor rows inout bfloat16[1000, 64]\n"                                                                      \
-	"root 1 over [0]\n"                                                                                           \
-	"h = tile.host_tensor('rows') : bfloat16[1000, 64]\n" ROW("t") WIDE("w", "t") SUM("s", "w")                   \
-	"c = tile.subscript(s, [:, null]) : float32[u0, 1]\n"                                                         \
-	"d = aten.div.Tensor(w, c) : float32[u0, 64]\n"                                                               \
-	"b = prims.convert_element_type.default(d, bfloat16) : bfloat16[u0, 64]\n"                                    \
-	"st = tile.store(h, [" at ", :], b)\nreturn\n"
+	"tensor rows inout bfloat16[1000, 64]\n"                                                                       \
+	"root 1 over [0]\n"                                                                                            \
+	"h = tile.host_tensor('rows') : bfloat16[1000, 64]\n" ROW("t") WIDE("w", "t")                                  \
+		SUM("s", "w") "c = tile.subscript(s, [:, null]) : float32[u0, 1]\n"                                    \
+			      "d = aten.div.Tensor(w, c) : float32[u0, 64]\n"                                          \
+			      "b = prims.convert_element_type.default(d, bfloat16) : bfloat16[u0, 64]\n"               \
+			      "st = tile.store(h, [" at ", :], b)\nreturn\n"
 
 static void a_row_is_replaced(void **state) {
 	(void)state;

@@ -6,7 +6,7 @@
 
 /* A loop that sums x along dim 1, called by a root that stores the sums; the blanks are filled by each test. */
 typedef struct Parts {
-	const char *carried, *acc_meta, *tile_meta, *loop_output; /* of the loop */
+	const char *carried, *acc_meta, *tile_meta, *loop_output;              /* of the loop */
 	const char *first_nodes, *bounds, *loop_args, *loop_meta, *root_nodes; /* of the root */
 } Parts;
 
@@ -146,8 +146,7 @@ static void calls_must_agree(void **state) {
 		Module *m = load_parts(&f, &p);
 		arg_set_ref(m, node_uses(m, graph_node(m, 1, "end")), graph_node(m, 1, ends[i]));
 		assert_false(module_verify(m, &f.diag));
-		assert_non_null(
-			strstr(f.diag.list.at[0].message, "entry 0 of ends is not an int or a 0-d int tensor"));
+		assert_non_null(strstr(f.diag.list.at[0].message, "entry 0 of ends is not an int or a 0-d int tensor"));
 		fixture_free(&f);
 	}
 	p = good;
@@ -346,13 +345,15 @@ static void derived_tensors(void **state) {
 	expect(DERIVED("bfloat16[65]", SUM_0), "derived tensor d is declared with another dtype or shape");
 	expect(DERIVED("bfloat16[1, 64]", SUM_0), "derived tensor d is declared with another dtype or shape");
 	expect(DERIVED("bfloat16[64]", "[[\"aten.sum.dim_IntList\", [2]]]"), "dim 2");
-	expect(DERIVED("bfloat16[64]", "[[\"aten.sort.default\"]]"), "aten.sort.default gives no tensor before the kernel");
+	expect(DERIVED("bfloat16[64]", "[[\"aten.sort.default\"]]"),
+	       "aten.sort.default gives no tensor before the kernel");
 }
 
 /* What takes a value whose type is not known says nothing: the one error is where that comes from. */
 static void types_that_are_left_out(void **state) {
 	(void)state;
-	static const char *const users[] = {"aten.cat.default([t, a])", "aten.cat.default([a, t])", "aten.add.Tensor(t, a)"};
+	static const char *const users[] = {"aten.cat.default([t, a])", "aten.cat.default([a, t])",
+	                                    "aten.add.Tensor(t, a)"};
 	for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
 		Fixture f;
 		fixture_init(&f);
