@@ -293,10 +293,11 @@ mutations: need-c need-venv
 	PALLASC=build/asan/pallasc $(WITH_PYTHON) tests/load/mutations.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0)
 
 # Faults planted in the sources, and whether a test sees them: COUNT of SEED, into RESULTS, a line each. AGAIN=1 only known survivors,
-# SECONDS=240 a part of them. planted-page writes the counts into docs/planted.md.
+# NUMBER="3 7" those of them, TESTS="FILE ..." by these Python tests alone, SECONDS=240 a part of all. planted-page writes the counts into docs/planted.md.
 .PHONY: planted planted-page
 planted: need-c need-venv
 	$(WITH_PYTHON) tests/planted/planted.py --count $(or $(COUNT),200) --seed $(or $(SEED),0) $(if $(AGAIN),--again) \
+		$(foreach n,$(NUMBER),--number $(n)) $(if $(TESTS),--tests $(TESTS)) \
 		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(RESULTS),--results $(RESULTS))
 planted-page: need-venv
 	$(PYTHON) tests/planted/page.py

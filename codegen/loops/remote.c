@@ -195,8 +195,8 @@ static bool one_point(Planner *p) {
 }
 
 bool plan_remote(Planner *p) {
-	Walk w = {.p = p, .holds = arena_array(p->a, p->m->graphs.count + 1, sizeof *w.holds)};
-	w.step = arena_array(p->a, (size_t)(p->plan->loops.count + 1) * RANK_MAX, sizeof *w.step);
+	Walk w = {.p = p, .holds = arena_array(p->a, p->m->graphs.count, sizeof *w.holds)};
+	w.step = arena_array(p->a, (size_t)p->plan->loops.count * RANK_MAX, sizeof *w.step);
 	for (uint32_t i = 0; i < CHANNELS_MAX; i++)
 		w.sending[i] = w.coming[i] = NONE;
 	p->plan->remote = p->m->mesh_axis && find(&w, p->plan->root);

@@ -170,10 +170,7 @@ bool parts_mark(Planner *p, AccessWants *wants) {
 /* ---- operands --------------------------------------------------------------------------------------------------- */
 
 static const char *operand_whole(Planner *p, Operand *o, const AccessWant *w) {
-	for (uint32_t d = 0; d < o->rank; d++) {
-		o->block[d] = o->shape[d];
-		o->index[d] = affine_int(0);
-	}
+	memcpy(o->block, o->shape, sizeof o->block);
 	const char *wrong = operand_align(p, o, o->block, o->index, w->rank, TILE_BLOCK);
 	if (!wrong && w->rows)
 		operand_unit_rows(p, o, w->rank);

@@ -356,7 +356,7 @@ void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
 	            !target_takes_rows(p->m->target, TILE_SLICE, bits, o->block[o->rank - 1], 1);
 	bool aligned = affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2));
 	row->size = 1;
-	if (part && o->block[o->rank - 2] > 1 && !aligned && (turned || affine_traced(p, &row->start)))
+	if (part && !aligned && (turned || affine_traced(p, &row->start)))
 		slice_around(p, o, o->rank - 2, row);
 	else if (turned && !affine_divisible(p, &lane->start, lane->multiple))
 		*row = (SliceDim){SLICE_AT,    .start = row->start, .size = 1,

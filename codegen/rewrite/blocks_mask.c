@@ -167,7 +167,7 @@ static Known known_of(Blocks *b, KArg x, bool columns) {
 }
 
 static void know_as(Blocks *b, ValueId v, KArg x) {
-	b->known[v] = x.kind == KARG_VALUE ? b->known[x.value] : known_of(b, x, false);
+	b->known[v] = known_of(b, x, false);
 	b->same[v] = x.kind == KARG_VALUE ? b->same[x.value] : NONE;
 }
 

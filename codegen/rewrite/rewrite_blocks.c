@@ -394,10 +394,10 @@ static void start_classes(Blocks *b) {
 	Kernel *k = b->k;
 	uint32_t axes = (k->values.count + k->buffers.count) * KDIM_MAX;
 	b->values = k->values.count;
-	b->root = arena_array(k->arena, axes + 1, sizeof *b->root);
-	b->whole = arena_array(k->arena, axes + 1, sizeof *b->whole);
-	b->known = arena_array(k->arena, b->values + 1, sizeof *b->known);
-	b->same = arena_array(k->arena, b->values + 1, sizeof *b->same);
+	b->root = arena_array(k->arena, axes, sizeof *b->root);
+	b->whole = arena_array(k->arena, axes, sizeof *b->whole);
+	b->known = arena_array(k->arena, b->values, sizeof *b->known);
+	b->same = arena_array(k->arena, b->values, sizeof *b->same);
 	for (uint32_t i = 0; i < axes; i++)
 		b->root[i] = i;
 }
@@ -484,7 +484,7 @@ static void put_group(Blocks *b, uint32_t g, StmtId before, KArg *results) {
 	const Step *last = &b->steps[b->count - 1];
 	int64_t rows = block_of(b->size[0]);
 	Group group = {.b = b, .before = before, .cut[0] = {g * rows, rows}};
-	group.done = arena_array(b->k->arena, b->values + 1, sizeof *group.done);
+	group.done = arena_array(b->k->arena, b->values, sizeof *group.done);
 	memset(group.done, 0xff, (b->values + 1) * sizeof *group.done);
 	for (uint32_t t = 0; t < b->count; t++) {
 		group.cut[1] = b->steps[t].columns[g];

@@ -17,9 +17,9 @@
 /* ---- alignment --------------------------------------------------------------------------------------------------- */
 
 static Alignment tensor_alignment(const Target *target, const Tensor *t) {
-	Alignment a;
-	for (uint32_t i = 0; i < RANK_MAX; i++)
-		a.dim[i] = i < t->rank ? target_block_multiple(target, dtype_bits(t->dtype), t->rank, i) : 1;
+	Alignment a = {0};
+	for (uint32_t i = 0; i < t->rank; i++)
+		a.dim[i] = target_block_multiple(target, dtype_bits(t->dtype), t->rank, i);
 	return a;
 }
 

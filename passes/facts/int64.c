@@ -621,11 +621,12 @@ static void lower_call(Wide *w, NodeId n) {
 	GraphId graphs[2] = {NONE, NONE};
 	uint32_t count = call_graphs(m, n, graphs);
 	bool is_if = node_get(m, n)->op == OP_IF, is_loop = node_get(m, n)->op == OP_FOR_LOOP;
-	Operands read = operands_of(w, n, is_if ? 0 : 1, is_if ? 1 : 2, false); /* a predicate, or bounds */
-	if ((is_if || is_loop) && (read.too_large != NONE || !holds(DTYPE_I32, read.all)))
-		refuse_range(w, n, read.too_large, read.all);
-	if (is_loop)
+	if (is_loop) {
+		Operands bounds = operands_of(w, n, 1, 2, false);
+		if (bounds.too_large != NONE || !holds(DTYPE_I32, bounds.all))
+			refuse_range(w, n, bounds.too_large, bounds.all);
 		give_words(w, node_get(m, n)->arg_first + 1, 2, DTYPE_I32);
+	}
 	for (uint32_t k = 0; k < count; k++) {
 		lower_placeholders(w, graphs[k]);
 		give_arguments(w, n, is_if && k == 1 ? "else_args" : "args", graphs[k]);

@@ -228,7 +228,7 @@ static bool cap_holds(RowSplit *s) {
 	bool held = s->m->element_limits.count == 0 || (Switch)s->m->config.boundary_views.value != SWITCH_OFF;
 	for (uint32_t i = 0; i < s->m->element_limits.count; i++) {
 		const ElementLimit *limit = &s->m->element_limits.at[i];
-		int64_t elements = 0;
+		int64_t elements;
 		held = held && expr_value(s->m, limit->elements, &elements) && elements <= limit->most;
 	}
 	return held;

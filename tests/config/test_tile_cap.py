@@ -70,6 +70,10 @@ def test_layer_norm_over_the_cap(megacap):
     assert "128*10240 = 1310720 > 1048576; largest that fits: 64" in found
     assert "block_m * 10240: a tile of 'load_1' is too large for v6e_capped" in found
     assert found.count("error:") == 1
+    # Split, no tile would be too large, and nothing would be said of the size that was asked for.
+    options = ("--set=block_sizes=[128]", "--passes=block_constraints,row_split", "--explain")
+    said = accepted("--target", megacap, LAYER_NORM, "--emit=json", *options).err
+    assert "row_split: tiles stay whole: v6e_capped may refuse them" in said
 
 
 def test_layer_norm_under_the_cap(megacap):

@@ -218,6 +218,62 @@ def test_copies(body, code, message):
     assert message in said
 
 
+def in_tiles(rows, where, meta, columns=128):
+    """A copy in each step of a loop over tiles of so many of 16 rows."""
+    doc = Doc(mesh={"ring": 4})
+    doc.tensor("x", "input", "float32", [16, columns])
+    doc.tensor("out", "output", "float32", [16, columns])
+    doc.block(1, size=1).block(16, size=rows)
+    body = G(1, "for_loop", block_ids=[1])
+    part = body.call("tile.part", body.host("x"), where, meta=meta, name="part")
+    body.call("tile.remote_copy", body.host("out"), where, part, 0, 0, name="send")
+    body.call("tile.remote_wait", body.host("out"), where, 0, name="wait")
+    g = G(0, grid=[0])
+    g.call("tile.for_loop", 1, [0], [16], [], meta={"tuple": []})
+    return doc.add(body.out(), g.out())
+
+
+def test_copies_of_a_ragged_loop_are_counted():
+    """Of six rows each there are three steps."""
+    assert "  scratch come_sem dma [3]\n" in kit.emitted("kernel", in_tiles(6, ROWS, F32)).out
+    assert "  scratch come_sem dma [2]\n" in kit.emitted("kernel", in_tiles(8, ROWS, F32)).out
+
+
+def test_rows_one_by_one_lie_apart():
+    """Eight rows of several registers are one tile, unless a dim of one stands between."""
+    row = [sym("u1"), sl()], t("float32", "u1", 256)
+    text = kit.emitted("kernel", in_tiles(1, *row, columns=256)).out
+    assert "  in x_hbm hbm float32[16, 1, 256] " in text
+    assert "remote_copy x_hbm[j +: 1, :, :], out_hbm[j +: 1, :, :]" in text
+
+
+def test_a_large_tensor_is_stored_to_in_hbm():
+    """Row by row, through scratch, before it is sent: VMEM would not hold it beside others."""
+    shape, doc = [16384, 256], Doc(mesh={"ring": 4})
+    for name, role in (("x", "input"), ("box", "output"), ("out", "output")):
+        doc.tensor(name, role, "float32", shape)
+    doc.block(1, size=1).block(16384, size=1)
+    body, g = G(1, "for_loop", block_ids=[1]), G(0, grid=[0])
+    row = [body.call("tile.begin", sym("u1"), meta=sym(None)), sl()]
+    body.store("box", row, body.load("x", row, t("float32", 256)))
+    g.call("tile.for_loop", 1, [0], [16384], [], meta={"tuple": []})
+    part = g.call("tile.part", g.host("box"), ROWS, meta=t("float32", *shape), name="part")
+    g.call("tile.remote_copy", g.host("out"), ROWS, part, 0, 0, name="send")
+    g.call("tile.remote_wait", g.host("out"), ROWS, 0, name="wait")
+    text = kit.emitted("kernel", doc.add(body.out(), g.out())).out
+    assert "  out box_hbm hbm float32[16384, 1, 256] " in text
+    assert "staged_sem" in text
+
+
+def test_tiles_of_rows():
+    """Copies of 16 rows in tiles of 8; of 6, the last one would reach past the end."""
+    tile = [sym("u1"), sl()], t("float32", "u1", 128)
+    assert kit.compiled(in_tiles(8, *tile)).source
+    code, message = told(in_tiles(6, *tile))
+    assert code == "remote-part"
+    assert message.endswith("cannot be copied between devices: its last tile reaches past the end")
+
+
 def test_grids():
     assert told(document(rotate, steps=2)) == (
         "remote-grid",

@@ -125,6 +125,18 @@ def test_a_range_of_columns_starts_at_the_strip():
     assert "  i = add (strip * 128), %1 : int32[1, 128]" in lines
 
 
+def test_what_is_stored_twice_is_stored_in_order():
+    twice = """
+    x = load x_ref[...] : float32[8, 512]
+    m = max x keep=1 axes=(1) : float32[8, 1]
+    %1 = sub x, m : float32[8, 512]
+    store y_ref[...], %1
+    %2 = mul x, m : float32[8, 512]
+    store y_ref[...], %2
+    """
+    assert len([line for line in cut(text(twice)) if "store y_ref" in line]) == 2
+
+
 NARROW = """
 x = load x_ref[...] : bfloat16[8, 512]
 f = convert x : float32[8, 512]
@@ -174,6 +186,15 @@ WHOLE = {
     u = sum z keep=1 axes=(1) : float32[8, 1]
     %3 = mul z, u : float32[8, 512]
     store y_ref[...], %3
+    """,
+    "a number that is read where another lies by then": """
+    %1 = load y_ref[:, 0 +: 1] : float32[8, 1]
+    x = load x_ref[...] : float32[8, 512]
+    store y_ref[...], x
+    m = max x keep=1 axes=(1) : float32[8, 1]
+    n = add m, %1 : float32[8, 1]
+    %2 = sub x, n : float32[8, 512]
+    store y_ref[...], %2
     """,
     "a stash that is read": SOFTMAX.replace("x = load x_ref", "x = load e_ref"),
 }

@@ -83,8 +83,11 @@ def test_each_result_is_rounded():
     k.store("z", k.op("aten.sub.Tensor", k.op("aten.add.Tensor", product, 1000.0), 1000.0), *SHAPE)
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal((8, 128)).astype(np.float16) for _ in "xy")
-    found = right(k.json(), x, y)
+    document = k.json()
+    found = right(document, x, y)
     np.testing.assert_array_equal(found, x * y + np.float16(1000) - np.float16(1000))
+    said = kit.emitted("none", json.loads(document), "--explain").err
+    assert "float16: float16 is computed in float32, and 3 values are rounded to it" in said
 
 
 def test_what_takes_lanes_rounds_none():

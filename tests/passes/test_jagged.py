@@ -1,5 +1,8 @@
 """Jagged loops: each row ends at its own length."""
 
+import json
+
+import kit
 import numpy as np
 import pytest
 from builder import Doc, G, dt, f32, sym, t
@@ -100,6 +103,27 @@ def test_ends_and_lengths(more):
 def test_loops_inside_see_the_lengths(atomic):
     x = np.random.default_rng(2).standard_normal((12, 40, 200)).astype(np.float32)
     assert wrong(nested(atomic=atomic), given=[x, lengths_of(12, 40, "uniform")]) == []
+
+
+def test_rows_written_at_places_are_masked_as_others():
+    """out[place[i], j] += x[i, j] for j < n[i]: where a row goes does not say how long it is."""
+    doc = Doc(config={"block_sizes": [8, 128]}).tensor("x", "input", "float32", [16, 256])
+    doc.tensor("n", "input", "int32", [16]).tensor("place", "input", "int32", [16])
+    doc.tensor("out", "output", "float32", [16, 256], init=0).block(16).block(None)
+    tile, ends = f32("u0", "u1"), t("int32", "u0")
+    body = G(1, "for_loop", block_ids=[1], lengths=0)
+    body.arg(ends)
+    place = body.load("place", [U0], ends)
+    x = body.load("x", [U0, U1], tile)
+    body.call("tile.atomic_add", body.host("out"), [place, U1], x, meta=tile)
+    body.out()
+    g = G(0, grid=[0])
+    n = g.load("n", [U0], ends)
+    top = g.call("aten.amax.default", n, meta=t("int32"))
+    g.call("tile.for_loop", 1, [0], [top], [n], meta={"tuple": []})
+    found = json.loads(kit.emitted("json", doc.add(body, g.out()), "--passes=jagged").out)
+    inside = [n for n in kit.nodes(found, "for_loop") if n.get("target") == "aten.lt.Tensor"]
+    assert {tuple(node["meta"]["shape"]) for node in inside} == {("u0", "u1")}
 
 
 def test_what_has_no_lengths_is_said():

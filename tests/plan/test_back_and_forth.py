@@ -1,7 +1,9 @@
 """pallas_back_and_forth: the grid's last dim turns round at its end, where that saves a copy."""
 
+import executed
 import kit
 import pytest
+from pallasc import compare
 
 BLOCKS = {"block_sizes": [1024, 1024, 1024]}
 
@@ -43,3 +45,17 @@ def test_steps_that_add_up_keep_their_order():
     """Split-K: the parts of one block follow each other."""
     found = plan("matmul_split_k", pallas_back_and_forth="on", split_k=4)
     assert not any(walks(found))
+
+
+def test_blocks_of_a_turned_dim_are_those_of_its_tiles():
+    config = {"block_sizes": [256, 256, 1024], "pallas_back_and_forth": "on"}
+    document = kit.document("matmul_1024")
+    document.pop("config", None)
+    before, after = (
+        kit.emitted("kernel", document, rewrites, **config).out
+        for rewrites in ("--rewrites=", "--rewrites=walk")
+    )
+    assert "of [1024, 1024] at (0, turn(tile_m, tile_n, 4))" in after
+    assert "of [1024, 1024] at (tile_m, turn(tile_m, tile_n, 4))" in after
+    runs = executed.Runs(compare.make_inputs(document, seed=1))
+    assert runs.differences(before, after) == []

@@ -73,6 +73,14 @@ def test_windows_that_are_no_whole_tiles_of_the_array_are_sliced():
     assert (first["within"], len(first["array_steps"])) == (None, 1)
 
 
+@pytest.mark.parametrize("blocks", [(16, 256), (8, 128)])
+def test_windows_are_whole_tiles_of_rows(blocks):
+    """Of eight in float32, which need not be as many as there are lanes."""
+    found = sliced(512, 2048, (0, 1024), blocks=blocks)
+    (x,) = inputs_of(found, "all", pallas_wide_blocks="off")
+    assert x["within"] == {"shape": [512, 2048], "first": [0, 1024]}
+
+
 def test_a_last_window_may_not_reach_past_the_slice():
     (x,) = inputs_of(sliced(1024, 4096, (0, 768), blocks=(128, 768)), "all")
     assert x["within"] is None

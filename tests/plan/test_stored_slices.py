@@ -149,8 +149,10 @@ def test_dtypes(dtype, case):
 
 @pytest.mark.parametrize("case", [CASES[1], CASES[9], CASES[11]], ids=["lanes", "rows", "stepped"])
 def test_a_tile_that_goes_on_writes_nothing_past_the_slice(case):
-    """The tensor goes on where the slice ends."""
+    """The tensor goes on where the slice ends: a mask says so, and positions stay as they are."""
     document = through(*case, more=2)
+    made = kit.targets(kit.after("decompose", document))
+    assert "aten.lt.Scalar" in made and "aten.where.self" not in made
     inputs = given(document)
     (said,) = pallasc.reference.run(document, inputs)
     np.testing.assert_array_equal(said, wanted(document, *case[1:3], inputs, False))
@@ -293,6 +295,17 @@ def test_expanded(how, index, is_read):
         for found, wanted in zip(made, [last, left[:, :-1]][: 1 + is_read], strict=True):
             np.testing.assert_array_equal(found, wanted)
     assert simulated.wrong(document, given=[x, out]) == []
+
+
+def test_a_place_that_sizes_give_is_refused():
+    """A block's size less 8: where that lies in the slice is not asked."""
+    doc, g = Doc(config={"block_sizes": [8]}), G(0, grid=[0])
+    doc.tensor("out", "output", "float32", [16, 256], init=1).tensor("x", "input", "float32", [256])
+    doc.tensor("half", "view", "float32", [8, 256], of="out", slice=[[2, 10, 1], [0, 256, 1]])
+    doc.block(8)
+    g.store("half", [sym("u0 - 8"), sl()], g.load("x", [sl()], t("float32", 256)))
+    (said,) = kit.refusal(doc.add(g.out()))
+    assert said["message"] == "a store through the slice or expand view half is not lowered yet"
 
 
 def test_a_slice_of_a_slice():

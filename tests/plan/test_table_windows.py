@@ -183,6 +183,24 @@ def test_narrow_rows_are_copied_from_where_they_start():
     assert " start (min(load_clamped + j * 32, 224), 0) " in text
 
 
+def test_rows_around_are_those_of_a_slice():
+    """A slice is made where rows are copied from any place on, whichever dim they are."""
+    found = json.loads(WIDE)
+    cut = [[1, 2, 1], [0, 256, 1], [512, 1024, 1]]
+    found["tensors"][0] |= {"shape": [1, 256, 512], "role": "view", "of": "all", "slice": cut}
+    whole = {"name": "all", "role": "input", "dtype": "float32", "shape": [2, 256, 1024]}
+    found["tensors"].insert(0, whole)
+    nodes = {node["name"]: node for node in kit.nodes(found, "for_loop")}
+    nodes["x"]["meta"]["shape"] = [1, 256, 512]
+    nodes["load"]["args"][1].insert(0, 0)
+    text = kernel_text(found, **AROUND)
+    assert "  in all_hbm hbm float32[1, 256, 512] " in text
+    assert "slices=(1, 2, 1, 0, 256, 1, 512, 1024, 1) : float32[1, 256, 512]" in text
+    arrays = compare.make_inputs(found, seed=7)
+    expected = pallasc.reference.run(found, arrays)
+    np.testing.assert_allclose(pallasc.execute.run(text, *arrays)[0], expected[0], 1e-5, 1e-5)
+
+
 def test_a_segment_may_be_larger_than_vmem():
     """Nobody asks for copies, and 2 GiB of rows are not resident."""
     found = kit.plan(WIDE.replace("256", "1048576"))
@@ -373,6 +391,11 @@ host(order, x) {{
         ("sum = add %2, old : float32[8, 128]", False),
         ("%3 = ge %2, 0.0 : bool[8, 128]\n  sum = where %3, %2, old : float32[8, 128]", False),
         ("sum = mul %2, 2.0 : float32[8, 128]", True),
+        (
+            "sum = for k in 3 from 0 carry (all = %2) : float32[8, 128] {\n"
+            "    more = add all, %2 : float32[8, 128]\n    yield more\n  }",
+            True,
+        ),
     ],
 )
 def test_a_step_that_adds_is_never_left_out(new, skips, tmp_path):

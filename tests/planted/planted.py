@@ -53,7 +53,7 @@ STAGES = (
     *(("codegen/print", "print"), ("codegen", "plan")),
 )
 QUICK = 1.5  # seconds of a unit test that is run before any kernel
-COMPILED, EXECUTED = 80, 4  # kernels for each fault at most
+COMPILED, EXECUTED = 40, 4  # kernels for each fault at most
 EXECUTE_SECONDS, KERNEL_SECONDS, PYTHON_SECONDS = 8, 25, 60
 SLOWEST = 90  # seconds of a file of Python tests that is used
 DRAWN = 150
@@ -109,20 +109,21 @@ class Tests:
 
     def _units(self, found):
         for path in sorted((tree.TREE / "build" / "unit").glob("test_*")):
-            if path.name in SLOW_UNITS or path.name in found:
+            key = _digest((tree.TREE / "tests" / "unit" / f"{path.name}.c").read_text())
+            if path.name in SLOW_UNITS or found.get(path.name, {}).get("key") == key:
                 continue
             began = time.monotonic()
             done = tree.sh(path, env=tree.environment(self.log))
             if done.returncode:
                 raise SystemExit(f"{path} fails without a fault:\n{done.stderr}")
             seconds = time.monotonic() - began
-            found[path.name] = {"seconds": seconds, "enters": self._entered()}
+            found[path.name] = {"key": key, "seconds": seconds, "enters": self._entered()}
         return found
 
     def _kernels(self, found):
         os.environ["PLANTED_REACHED"] = str(self.log)
         for name, job in self.jobs.items():
-            key = hashlib.sha256(repr(job[-1]).encode()).hexdigest()[:16]
+            key = _digest(repr(job[-1]))
             if found.get(name, {}).get("key") == key:
                 continue
             text = self.text(job)
@@ -136,15 +137,16 @@ class Tests:
         started = time.monotonic()
         paths = [p for t in PYTHON_TESTS for p in sorted((tree.TREE / "tests").glob(t))]
         for path in (p for p in paths if p.name.startswith("test_") and p.suffix == ".py"):
-            name = str(path.relative_to(tree.TREE))
-            if name in self.pythons:
+            name, key = str(path.relative_to(tree.TREE)), _digest(path.read_text())
+            if self.pythons.get(name, {}).get("key") == key:
                 continue
             if time.monotonic() - started > limit:
                 return
             began = time.monotonic()
             status = self.python([name], SLOWEST, self.log)
             seconds = time.monotonic() - began
-            self.pythons[name] = {"seconds": seconds, "enters": self._entered(), "ok": not status}
+            entered = {"enters": self._entered(), "ok": not status}
+            self.pythons[name] = {"key": key, "seconds": seconds, **entered}
             print(f"{name}: {seconds:.0f} s {status[-200:]}", flush=True)
             self._save()
 
@@ -214,6 +216,10 @@ class Tests:
         return [] if any("TimeoutError" in line for line in lines) else lines
 
 
+def _digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _jobs():
     """What is executed: the rows of the coverage, the matrix, drawn documents, testdata/configs."""
     import proof
@@ -257,8 +263,9 @@ def _cost(tests, job):
 class Planting:
     """Faults planted one by one, and what sees them."""
 
-    def __init__(self, tests):
-        self.tests = tests
+    def __init__(self, tests, only=()):
+        """Files of Python tests in `only` are run instead of all tests."""
+        self.tests, self.only = tests, only
         self.sources = {}
         for room in ROOMS:
             for path in sorted(ROOT.glob(f"{room}/*.c")):
@@ -333,6 +340,10 @@ class Planting:
 
     def _seen(self, path, function):
         tests = self.tests
+        if self.only:
+            said = tests.python(self.only, len(self.only) * SLOWEST)
+            killed = {"ended": "killed", "by": said[:200], "stage": "Python tests"}
+            return killed if said else {"ended": "survived"}
         units = sorted(
             (each["seconds"], name)
             for name, each in tests.units.items()
@@ -444,21 +455,23 @@ def main():
     )
     about = "only survivors of this number; repeatable"
     parser.add_argument("--number", type=int, action="append", default=[], help=about)
+    about = "for known survivors, these files of Python tests and no others"
+    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help=about)
     about = "of Python tests that were never run here, for so many seconds"
     parser.add_argument("--measure", type=float, default=1e9, metavar="S", help=about)
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     options = parser.parse_args()
     began = time.monotonic()
     tree.build(os.cpu_count())
-    if not tree.KEPT.exists() or options.baseline:
-        tree.keep()
+    tree.keep()
     tests = Tests()
-    tests.measure_python(min(options.measure, options.seconds))
+    if not options.tests:
+        tests.measure_python(min(options.measure, options.seconds))
     if options.baseline:
         return 0
-    planting, found = Planting(tests), read_results(options.results)
+    planting, found = Planting(tests, options.tests), read_results(options.results)
     known = {(r["seed"], r["number"]) for r in found}
-    if options.again or options.number:
+    if options.again or options.number or options.tests:
         left = [r for r in found if r["ended"] == "survived" and "why" not in r]
         work = [(r["seed"], r["number"], r) for r in left]
         work = [w for w in work if not options.number or w[1] in options.number]

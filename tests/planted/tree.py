@@ -4,6 +4,7 @@ The whole compiler is one shared library there, which the command, the unit test
 so that a fault is in all of them after one link. Its functions tell which of them a run enters.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -13,11 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 TREE = ROOT / "build" / "planted" / "tree"
 LIBRARY = TREE / "build" / "libpallasc.so.1"
 REACHED = "tests/planted/reached.c"
+EXPLAIN_TEXT = "build/explain_text.o"  # of the command
 # A kernel takes milliseconds; a fault may take all of time and memory.
 WRAPPER = """#!/bin/sh
 exec prlimit --as=4000000000 --cpu=20 {} "$@"
 """
-FLAGS = "-fvisibility=default -finstrument-functions"
+# What has no value yet is no value that happens to be right.
+FILLED = "-DVEC_FILLED=1 -ftrivial-auto-var-init=pattern"
+FLAGS = f"-fvisibility=default -finstrument-functions {FILLED}"
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
 
 
@@ -55,6 +59,7 @@ def build(jobs=1):
     TREE.mkdir(parents=True, exist_ok=True)
     copy()
     commands = [f"build/{path.relative_to(TREE).with_suffix('.o')}" for path in commands_sources()]
+    commands.append(EXPLAIN_TEXT)
     settings = [f"EXTRA_CFLAGS={FLAGS}", "CFLAGS=-O1", f"EXTRA_SOURCES={REACHED}"]
     plain = ("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL")  # `make planted` runs this
     must(*plain, "make", f"-j{jobs}", *settings, "build/libpallasc.so", *commands)
@@ -90,7 +95,8 @@ def commands_sources():
 
 def objects():
     """Those of the library."""
-    return sorted(path for path in (TREE / "build").rglob("*.o") if "src/command" not in str(path))
+    paths = (str(path.relative_to(TREE)) for path in (TREE / "build").rglob("*.o"))
+    return sorted(path for path in paths if "src/command" not in path and path != EXPLAIN_TEXT)
 
 
 def link():
@@ -118,14 +124,18 @@ def plant(path, text):
     return True
 
 
+@functools.cache
+def optimized(path, text):
+    """The code of a text of a file."""
+    source = TREE.parent / "compared.c"
+    source.write_text(text)
+    flags = "-std=c11 -ffp-contract=off -O2 -fPIC -I. -Iinclude -w -c -o /dev/stdout -S".split()
+    return must("cc", *flags, "-iquote", Path(path).parent, source)
+
+
 def same_code(path, text):
     """Whether the optimizer makes the same code of another text: then it means the same."""
-    made, source = [], TREE.parent / "compared.c"
-    flags = "-std=c11 -ffp-contract=off -O2 -fPIC -I. -Iinclude -w -c -o /dev/stdout -S".split()
-    for body in ((ROOT / path).read_text(), text):
-        source.write_text(body)
-        made.append(must("cc", *flags, "-iquote", Path(path).parent, source))
-    return made[0] == made[1]
+    return optimized(path, (ROOT / path).read_text()) == optimized(path, text)
 
 
 def mend(path):
@@ -139,11 +149,12 @@ KEPT = TREE.parent / "objects"
 
 
 def keep():
-    """Keeps the objects as they are without a fault."""
-    shutil.rmtree(KEPT, ignore_errors=True)
-    shutil.copytree(
-        TREE / "build", KEPT, ignore=shutil.ignore_patterns("unit", "*.so*", "*.d", "*.a")
-    )
+    """Keeps the objects as they are without a fault: those that are newer than what is kept."""
+    for name in objects():
+        built, kept = TREE / name, KEPT / Path(name).relative_to("build")
+        if not kept.exists() or kept.stat().st_mtime < built.stat().st_mtime:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(built, kept)
 
 
 def names():

@@ -167,6 +167,10 @@ host(x, y) {
   return out
 }
 """
+ADDED = """n = full (i * 100 + k) : int32[16, 128]
+  f = convert n : float32[16, 128]
+  s = add z, f : float32[16, 128]
+  store out_ref[...], s"""
 
 
 def rewritten(text):
@@ -184,6 +188,35 @@ def test_walk_back_and_forth():
     (found,) = execute.run(text, x, y)
     expected = x.reshape(128, 128).astype(float) @ y.astype(float)
     assert (abs(found - expected) <= 2**-14).all()
+
+
+def test_a_kernel_knows_its_grid_point():
+    """Row blocks are numbered as of the whole array, whatever the ring brings first."""
+    ids = "".join(f"  {name} = program_id dim={dim} : int\n" for dim, name in enumerate("ik"))
+    text = WALK.replace("  x = load", f"{ids}  x = load").replace("store out_ref[...], z", ADDED)
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(BF16) for s in [(2, 64, 128), (2, 128, 256)])
+    (found,) = execute.run(rewritten(text), x, y)
+    for device in range(2):
+        whole = text.replace("  ring gather x_ref ring 2\n", "")
+        (alone,) = execute.run(whole, x.reshape(128, 128), y[device])
+        assert np.abs(found[device] - alone).max() < 1e-3
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_sums_come_round(devices):
+    """The text of a scatter is executed: each device's rows of the product, in bfloat16."""
+    m, k, n = 16 * devices, 128 * devices, 256
+    graph = matmul(m, k, n, [8, 128, 128])
+    axes = (f"--mesh=ring={devices}", "--shard=tile_k=ring", "--scatter=out=ring:tile_m")
+    text = accepted("--emit=kernel", *axes, "--ring=kernel", "-", text=graph).out
+    assert "scratch came_sem dma [4]" in text  # of two ways, two buffers each
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(BF16) for s in [(m, k), (k, n)])
+    columns, rows = np.split(x, devices, axis=1), np.split(y, devices)
+    (found,) = execute.run(text, np.stack(columns), np.stack(rows))
+    expected = (x.astype(float) @ y.astype(float)).reshape(devices, 16, n)
+    assert np.abs(found - expected).max() <= 2**-8 * np.abs(expected).max()
 
 
 def test_text_that_reads_back():
@@ -245,6 +278,13 @@ def test_the_wrapper_moves_what_the_kernel_cannot():
     assert f"the kernel cannot move x along ring: {why} [kernel-ring]" in refused(
         1, "--ring=kernel", *words, text=graph
     )
+
+
+def test_the_wrapper_holds_the_whole_of_what_comes_in_parts():
+    words = ("--mesh=ring=2", "--shard=tile_n=ring", "--gather=x=ring")
+    source = accepted(*words, kit.path("matmul_1024")).out
+    assert "whole = (jnp.zeros((1024, 512), jnp.bfloat16),)" in source
+    assert "dynamic_update_slice_in_dim(whole[0], outputs, part * 512, 0)" in source
 
 
 def test_options():

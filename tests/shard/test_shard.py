@@ -153,6 +153,19 @@ def test_kernel_text_has_what_is_between_devices(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("mesh", "along", "axes"),
+    [("k=2", "k", '"k"'), ("m=2,k=2", "m+k", '("m", "k")')],
+)
+def test_sums_along_axes_are_printed(mesh, along, axes):
+    words = ["--mesh", mesh, "--shard", f"tile_k={along}"]
+    lines = kit.emitted("python", kit.document("matmul_1024"), *words).out.splitlines()
+    assert [line.split(" = ")[1] for line in lines if "psum" in line or "specs =" in line] == [
+        f"jax.lax.psum(out, {axes})",
+        f"(jax.P(None, {axes}), jax.P({axes}))",
+    ]
+
+
+@pytest.mark.parametrize(
     ("line", "why"),
     [
         ("  out_1 = all_sum out axes=(1)", "the program has no axis 1"),

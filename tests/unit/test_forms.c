@@ -86,10 +86,34 @@ static void a_lane_that_is_computed_with_is_a_row(void **state) {
 	planned_end(&p);
 }
 
+/* A row has a dim of one before its lanes, a column behind them; [N] is [1, N] where it is neither. */
+static void forms_have_shapes(void **state) {
+	(void)state;
+	static const int64_t wide[3][4] = {{8, 32, 256}, {8, 32, 1, 256}, {8, 32, 256, 1}},
+			     one[3][2] = {{1, 8}, {1, 8}, {8, 1}};
+	static const Form forms[] = {FORM_NATURAL, FORM_ROW, FORM_COLUMN};
+	Planned p;
+	plan_lines(&p, DOCUMENT("float32", "256",
+	                        "inner = aten.sum.dim_IntList(load, [-1]) : float32[u0, 32]\n"
+	                        "total = aten.sum.dim_IntList(inner, [-1]) : float32[u0]\n"
+	                        "wide = tile.subscript(total, [:, null, null]) : float32[u0, 1, 1]\n"
+	                        "y = aten.sub.Tensor(load, wide) : float32[u0, 32, 256]\n"));
+	const Module *m = p.plan->module;
+	for (int i = 0; i < 3; i++) {
+		int64_t shape[DIM_MAX];
+		assert_int_equal(plan_shape(p.plan, graph_node(m, p.plan->root, "load"), forms[i], shape), i ? 4 : 3);
+		assert_memory_equal(shape, wide[i], (i ? 4 : 3) * sizeof *shape);
+		assert_int_equal(plan_shape(p.plan, graph_node(m, p.plan->root, "total"), forms[i], shape), 2);
+		assert_memory_equal(shape, one[i], 2 * sizeof *shape);
+	}
+	planned_end(&p);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_column_is_reduced_as_it_stands),
 		cmocka_unit_test(lanes_that_are_stacked_are_columns),
+		cmocka_unit_test(forms_have_shapes),
 		cmocka_unit_test(a_lane_that_is_computed_with_is_a_row),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

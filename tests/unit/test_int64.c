@@ -75,6 +75,42 @@ static void values_get_the_word_that_holds_them(void **state) {
 	fixture_free(&f);
 }
 
+/* 0 + y is y, but 0 + 2 * y is not. */
+static void nothing_is_left_out_of_a_sum(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m =
+		fixture_load(&f, HEAD "few = aten.bitwise_and.Scalar(x, 255) : int64[u0]\n"
+	                              "nothing = aten.mul.Tensor(at, 0) : int64[u0]\n"
+	                              "once = aten.add.Tensor(nothing, few) : int64[u0]\n"
+	                              "twice = aten.add.Tensor(nothing, once, alpha=2) : int64[u0]\n" TAIL("twice"));
+	run_pass(&f, "int64");
+	assert_int_equal(graph_node(m, 0, "once"), NONE);
+	NodeId twice = named(m, "twice");
+	assert_int_equal(node_arg(m, twice, 0)->integer, 0);
+	assert_int_equal(node_arg(m, twice, 2)->integer, 2);
+	fixture_free(&f);
+}
+
+/* Of a value and its place, both int64 in torch, the place needs no more than the int32 that counts elements. */
+static void a_place_is_int32_whatever_the_value_is(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = fixture_load(&f, HEAD "low = aten.bitwise_and.Scalar(x, 4294967295) : int64[u0]\n"
+	                                  "pair = aten.max.dim(low, 0) : (int64[], int64[])\n"
+	                                  "value = getitem(pair, 0) : int64[]\n"
+	                                  "place = getitem(pair, 1) : int64[]\n"
+	                                  "high = aten.__rshift__.Scalar(value, 16) : int64[]\n"
+	                                  "both = aten.add.Tensor(high, place) : int64[]\n"
+	                                  "few = aten.bitwise_and.Scalar(x, 255) : int64[u0]\n"
+	                                  "end = aten.add.Tensor(few, both) : int64[u0]\n" TAIL("end"));
+	run_pass(&f, "int64");
+	assert_string_equal(type_of(m, 0, "pair"), "(uint32[], int32[])");
+	fixture_free(&f);
+}
+
 /* A count grows by what a step adds; what else is carried may be anything. */
 #define CARRIED(more)                                                                                                  \
 	"for_loop 1 over [1] carry [[0, 0]]\n"                                                                         \
@@ -106,6 +142,29 @@ static void carried_values_grow_by_the_steps_of_the_loop(void **state) {
 	fixture_free(&f);
 	r = range_of_result(&f, squared);
 	assert_true(r.low == 0 && r.high == 0);
+	fixture_free(&f);
+}
+
+/* `all` adds up what itself grows: by then nothing is known of it, nor of what is made of it. */
+static void what_adds_up_a_growing_value_may_be_anything(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = fixture_load(&f, "for_loop 1 over [1] carry [[0, 0], [1, 1]]\n"
+	                             "n : int64[u0]\n"
+	                             "all : int64[u0]\n"
+	                             "more = aten.add.Tensor(n, 7) : int64[u0]\n"
+	                             "sum = aten.add.Tensor(all, more) : int64[u0]\n"
+	                             "return more, sum\n" HEAD "none = tile.full([u0], 0, int64) : int64[u0]\n"
+	                             "l = tile.for_loop(1, [0], [5000], [none, none]) : (int64[u0], int64[u0])\n"
+	                             "count = getitem(l, 1) : int64[u0]\n"
+	                             "f = aten.lt.Scalar(count, 3) : bool[u0]\n" TAIL("f"));
+	IntRanges r = int_ranges(&f.arena, m);
+	static const char *const names[] = {"all", "sum"};
+	for (size_t i = 0; i < 2; i++) {
+		IntRange found = r.of[graph_node(m, 0, names[i])];
+		assert_true(found.low == INT64_MIN && found.high == INT64_MAX);
+	}
 	fixture_free(&f);
 }
 
@@ -163,7 +222,8 @@ static void what_no_word_holds_is_refused_where_it_is_needed_whole(void **state)
 	Fixture f;
 	assert_false(accepted(&f, COMPARED TAIL("b")));
 	assert_string_equal(f.diag.list.at[0].code, "int64-range");
-	assert_non_null(strstr(f.diag.list.at[0].message, "'sum', in int64, may be anywhere from -2^32 to 4294967294"));
+	assert_non_null(strstr(f.diag.list.at[0].message,
+	                       "aten.lt.Scalar 'b': 'sum', in int64, may be anywhere from -2^32 to 4294967294"));
 	assert_non_null(f.diag.list.at[0].hint);
 	fixture_free(&f);
 	assert_true(accepted(&f, COMPARED TAIL("sum"))); /* a comparison that nothing reads */
@@ -174,6 +234,32 @@ static void what_no_word_holds_is_refused_where_it_is_needed_whole(void **state)
 	assert_false(accepted(&f, COMBINED("aten.sub.Tensor(i, k)", "near")));
 	assert_non_null(strstr(f.diag.list.at[0].message, "'count', in int64, may be anywhere"));
 	fixture_free(&f);
+}
+
+/* Of two bounds each has to be an int32, and so has what says whether something runs. */
+static void bounds_are_needed_whole(void **state) {
+	(void)state;
+	static const char *const bounds[] = {"[0], [sum]", "[sum], [9]"};
+	for (size_t i = 0; i < 2; i++) {
+		Fixture f;
+		char graphs[2048];
+		snprintf(graphs, sizeof graphs,
+		         "for_loop 1 over [1]\n"
+		         "io = tile.host_tensor('io') : int32[1000]\n"
+		         "one = tile.full([u0], 1, int32) : int32[u0]\n"
+		         "s = tile.store(io, [u0], one)\n"
+		         "return\n"
+		         "root 0 over [0]\n"
+		         "n = tile.scalar('n') : int32[]\n"
+		         "wide = prims.convert_element_type.default(n, int64) : int64[]\n"
+		         "sum = aten.add.Tensor(wide, wide) : int64[]\n"
+		         "l = tile.for_loop(1, %s, []) : ()\n"
+		         "return\n",
+		         bounds[i]);
+		assert_false(accepted(&f, graphs));
+		assert_non_null(strstr(f.diag.list.at[0].message, "tile.for_loop 'l': 'sum', in int64, may be"));
+		fixture_free(&f);
+	}
 }
 
 /* io stands for int64 and begins with `init`: what each of the 1000 rows adds to a place of it. */
@@ -219,9 +305,13 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(intervals_are_those_of_the_operations),
 		cmocka_unit_test(values_get_the_word_that_holds_them),
+		cmocka_unit_test(nothing_is_left_out_of_a_sum),
+		cmocka_unit_test(a_place_is_int32_whatever_the_value_is),
 		cmocka_unit_test(carried_values_grow_by_the_steps_of_the_loop),
+		cmocka_unit_test(what_adds_up_a_growing_value_may_be_anything),
 		cmocka_unit_test(combined_values_are_of_the_operands),
 		cmocka_unit_test(what_no_word_holds_is_refused_where_it_is_needed_whole),
+		cmocka_unit_test(bounds_are_needed_whole),
 		cmocka_unit_test(sums_of_atomics_stay_in_their_word),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

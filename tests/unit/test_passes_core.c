@@ -35,6 +35,45 @@ static void folds_identities(void **state) {
 	fixture_free(&f);
 }
 
+/* The dims of a permutation, as text. */
+static const char *order_of(const Module *m, NodeId n, char text[RANK_MAX + 1]) {
+	const Arg *dims = node_arg(m, n, 1);
+	memset(text, 0, RANK_MAX + 1);
+	for (uint32_t i = 0; i < dims->list.count; i++)
+		text[i] = (char)('0' + arg_item(m, dims, i)->integer);
+	return text;
+}
+
+/* Of a permutation of a permutation, whatever the second is called. */
+static void folds_permutations(void **state) {
+	(void)state;
+	static const char *const second[] = {"aten.permute.default(once, [1, 0, 2])", "aten.transpose.int(once, 0, 1)"};
+	for (size_t i = 0; i < 2; i++) {
+		Fixture f;
+		char text[RANK_MAX + 1];
+		fixture_init(&f);
+		Module *m =
+			fixture_load(&f, arena_printf(&f.arena,
+		                                      "tensor cube input float32[4, 6, 8]\n"
+		                                      "tensor turned output float32[8, 6, 4]\n"
+		                                      "root 0 over [0]\n"
+		                                      "x = tile.host_tensor('cube') : float32[4, 6, 8]\n"
+		                                      "all = tile.load(x, [:, :, :]) : float32[4, 6, 8]\n"
+		                                      "once = aten.permute.default(all, [1, 2, 0]) : float32[6, 8, 4]\n"
+		                                      "twice = %s : float32[8, 6, 4]\n"
+		                                      "out = tile.host_tensor('turned') : float32[8, 6, 4]\n"
+		                                      "st = tile.store(out, [:, :, :], twice)\n"
+		                                      "return\n",
+		                                      second[i]));
+		run_pass(&f, "const_fold");
+		NodeId twice = node_input(m, named(m, "st"), 2);
+		assert_int_equal(node_get(m, twice)->op, OP_PERMUTE);
+		assert_int_equal(node_input(m, twice, 0), named(m, "all"));
+		assert_string_equal(order_of(m, twice, text), "210");
+		fixture_free(&f);
+	}
+}
+
 /* A host scalar promotes as a Python number; a copy of it does not. */
 static void keeps_weak_scalars(void **state) {
 	(void)state;
@@ -49,6 +88,23 @@ static void keeps_weak_scalars(void **state) {
 	                             "return\n");
 	run_pass(&f, "const_fold");
 	assert_int_not_equal(graph_node(m, 0, "b"), NONE);
+	fixture_free(&f);
+}
+
+/* ---- float16 ----------------------------------------------------------------------------------------------------- */
+
+/* A type that the module has no longer is none of its own. */
+static void float16_is_not_asked_of_what_is_gone(void **state) {
+	(void)state;
+	Fixture f;
+	fixture_init(&f);
+	Module *m = fixture_load(&f, "root 0 over [0]\n"
+	                             "a = tile.full([u0], 0, float32) : float32[u0]\n"
+	                             "return\n");
+	type_tensor(m, DTYPE_F16, 0, NULL);
+	m->types.count--;
+	PassContext c = run_pass(&f, "float16");
+	assert_int_equal(c.remarks.count, 0);
 	fixture_free(&f);
 }
 
@@ -182,6 +238,8 @@ static void pipeline_calls_hooks(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folds_identities),
+		cmocka_unit_test(folds_permutations),
+		cmocka_unit_test(float16_is_not_asked_of_what_is_gone),
 		cmocka_unit_test(keeps_weak_scalars),
 		cmocka_unit_test(merges_loads_between_writes),
 		cmocka_unit_test(keeps_signs_of_zero_apart),

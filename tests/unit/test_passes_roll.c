@@ -46,6 +46,30 @@ static void a_sum_is_carried(void **state) {
 	fixture_free(&f);
 }
 
+/* A row that is replaced where it was read; at another place it would be read when it is changed already. */
+#define REPLACED(at)                                                                                                   \
+	"tensor rows inout bfloat16[1000, 64]\n"                                                                       \
+	"root 1 over [0]\n"                                                                                            \
+	"h = tile.host_tensor('rows') : bfloat16[1000, 64]\n" ROW("t") WIDE("w", "t")                                  \
+		SUM("s", "w") "c = tile.subscript(s, [:, null]) : float32[u0, 1]\n"                                    \
+			      "d = aten.div.Tensor(w, c) : float32[u0, 64]\n"                                          \
+			      "b = prims.convert_element_type.default(d, bfloat16) : bfloat16[u0, 64]\n"               \
+			      "st = tile.store(h, [" at ", :], b)\nreturn\n"
+
+static void a_row_is_replaced(void **state) {
+	(void)state;
+	Fixture f;
+	roll(&f, REPLACED("u0"), 16);
+	assert_int_equal(f.module->graphs.count, 3); /* the sum, and what is divided by it */
+	assert_int_equal(count_op(f.module, 0, OP_STORE), 0);
+	fixture_free(&f);
+	load(&f, REPLACED("0:u0"), 16);
+	PassContext c = {.module = f.module, .diag = &f.diag, .arena = &f.arena};
+	assert_false(pass_pipeline_run(&c, &(const char *){"roll"}, 1, NULL));
+	assert_non_null(strstr(f.diag.list.at[0].message, "'t': the tensor is written too, at another place"));
+	fixture_free(&f);
+}
+
 /* What is carried, by op: from where, by what. */
 static void each_reduction_has_its_own_start(void **state) {
 	(void)state;
@@ -202,6 +226,7 @@ static void what_needs_the_whole_row_is_refused(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_sum_is_carried),
+		cmocka_unit_test(a_row_is_replaced),
 		cmocka_unit_test(each_reduction_has_its_own_start),
 		cmocka_unit_test(what_needs_a_result_is_a_loop_of_its_own),
 		cmocka_unit_test(the_last_block_is_masked_where_it_counts),

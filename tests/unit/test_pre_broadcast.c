@@ -67,6 +67,7 @@ static void spreads_the_chain(void **state) {
 	NodeId stored = node_input(m, graph_node(m, 1, "st"), 2);
 	assert_int_equal(node_get(m, stored)->op, OP_SELECT);
 	assert_int_equal(count_op(m, 1, OP_SELECT), 1);
+	assert_true(m->settled); /* 256 lanes were asked for, 128 meet them */
 	assert_idempotent(&f, "pre_broadcast");
 	fixture_free(&f);
 }
@@ -92,6 +93,7 @@ static void refuses_other_widths(void **state) {
 		Module *m = pre_broadcast(&f, widths[i], SWITCH_ON, &c);
 		assert_string_equal(type_of(m, 0, "running"), "float32[u0]");
 		assert_true(remarked(&c, "no multiple of 128"));
+		assert_false(m->settled);
 		fixture_free(&f);
 	}
 }

@@ -274,6 +274,8 @@ static void matmuls(void **state) {
 		{"tile.dot", "g, w, null, bfloat16", "bfloat16[4, u0, u1]"},
 		{"tile.dot", "g, w, a", "float32[4, u0, u1]"},
 		{"tile.dot", "six, six", "!cannot multiply"},
+		{"tile.dot", "six, q8", "!cannot multiply"},
+		{"tile.dot", "p, six", "!cannot multiply"},
 		{"aten.mv.default", "p, six", "float32[4]"},
 		{"aten.dot.default", "six, six", "float32[]"},
 		{"aten.matmul.default", "p, six", "float32[4]"},

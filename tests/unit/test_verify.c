@@ -6,8 +6,8 @@
 
 /* A loop that sums x along dim 1, called by a root that stores the sums; the blanks are filled by each test. */
 typedef struct Parts {
-	const char *carried, *acc_meta, *tile_meta, *loop_output; /* of the loop */
-	const char *bounds, *loop_args, *loop_meta, *root_nodes;  /* of the root */
+	const char *carried, *acc_meta, *tile_meta, *loop_output;              /* of the loop */
+	const char *first_nodes, *bounds, *loop_args, *loop_meta, *root_nodes; /* of the root */
 } Parts;
 
 static const Parts good = {
@@ -15,6 +15,7 @@ static const Parts good = {
 	.acc_meta = "float32[u0]",
 	.tile_meta = "float32[u0, u1]",
 	.loop_output = "acc_1",
+	.first_nodes = "",
 	.bounds = "[0], [5000]",
 	.loop_args = "zero",
 	.loop_meta = "(float32[u0])",
@@ -35,12 +36,12 @@ static Module *load_parts(Fixture *f, const Parts *p) {
 	const char *root = arena_printf(&f->arena,
 	                                "root 1 over [0]\n"
 	                                "zero = tile.full([u0], 0.0, float32) : float32[u0]\n"
-	                                "loop = tile.for_loop(0, %s, [%s]) : %s\n"
+	                                "%sloop = tile.for_loop(0, %s, [%s]) : %s\n"
 	                                "acc = getitem(loop, 0) : float32[u0]\n"
 	                                "sums = tile.host_tensor('sums') : float32[1000]\n"
 	                                "store = tile.store(sums, [u0], acc)\n"
 	                                "%sreturn\n",
-	                                p->bounds, p->loop_args, p->loop_meta, p->root_nodes);
+	                                p->first_nodes, p->bounds, p->loop_args, p->loop_meta, p->root_nodes);
 	return fixture_load(f, arena_printf(&f->arena, "%s%s", loop, root));
 }
 
@@ -133,6 +134,25 @@ static void calls_must_agree(void **state) {
 	assert_false(module_verify(load_parts(&f, &p), &f.diag));
 	assert_non_null(strstr(f.diag.list.at[0].message, "it gives 2 begins, graph 0 has 1 block ids"));
 	fixture_free(&f);
+	p = good;
+	p.bounds = "[0], [end]";
+	p.first_nodes = "end = tile.full([], 3, int32) : int32[]\n"
+			"several = tile.full([u0], 3, int32) : int32[u0]\n"
+			"half = tile.full([], 0.5, float32) : float32[]\n"
+			"flag = tile.full([], true, bool) : bool[]\n";
+	check_good(&p);
+	for (int i = 0; i < 3; i++) { /* which a pass put there */
+		static const char *const ends[] = {"several", "half", "flag"};
+		Module *m = load_parts(&f, &p);
+		arg_set_ref(m, node_uses(m, graph_node(m, 1, "end")), graph_node(m, 1, ends[i]));
+		assert_false(module_verify(m, &f.diag));
+		assert_non_null(strstr(f.diag.list.at[0].message, "entry 0 of ends is not an int or a 0-d int tensor"));
+		fixture_free(&f);
+	}
+	p = good;
+	p.root_nodes = "one = tile.full([8], 1, float32) : float32[8]\n"
+		       "both = aten.cat.default([one, sums]) : float32[1008]\n";
+	check_bad(&p, "/graphs/1/nodes/6", "operand 'sums' is a host tensor");
 	p = good;
 	p.loop_args = "1";
 	check_bad(&p, "/graphs/1/nodes/1",
@@ -314,6 +334,44 @@ static void scans(void **state) {
 	expect(SCAN("float32", "float32[4]"), "it declares float32[4], inferred float32[4, 6]");
 }
 
+/* d is the column sums of h, bfloat16 [1000, 64]. */
+#define DERIVED(type, ops) "tensor d derived " type " \"of\": \"h\", \"ops\": " ops "\nroot 0 over [0]\nreturn\n"
+#define SUM_0 "[[\"aten.sum.dim_IntList\", [0]]]"
+
+static void derived_tensors(void **state) {
+	(void)state;
+	expect(DERIVED("bfloat16[64]", SUM_0), NULL);
+	expect(DERIVED("float32[64]", SUM_0), "derived tensor d is declared with another dtype or shape");
+	expect(DERIVED("bfloat16[65]", SUM_0), "derived tensor d is declared with another dtype or shape");
+	expect(DERIVED("bfloat16[1, 64]", SUM_0), "derived tensor d is declared with another dtype or shape");
+	expect(DERIVED("bfloat16[64]", "[[\"aten.sum.dim_IntList\", [2]]]"), "dim 2");
+	expect(DERIVED("bfloat16[64]", "[[\"aten.sort.default\"]]"),
+	       "aten.sort.default gives no tensor before the kernel");
+}
+
+/* What takes a value whose type is not known says nothing: the one error is where that comes from. */
+static void types_that_are_left_out(void **state) {
+	(void)state;
+	static const char *const users[] = {"aten.cat.default([t, a])", "aten.cat.default([a, t])",
+	                                    "aten.add.Tensor(t, a)"};
+	for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+		Fixture f;
+		fixture_init(&f);
+		Module *m = fixture_load(&f, arena_printf(&f.arena,
+		                                          "root 0 over [0]\n"
+		                                          "v = tile.host_tensor('v')\n"
+		                                          "t = tile.load(v, [u0])\n"
+		                                          "a = aten.sum.dim_IntList(t, [7])\n"
+		                                          "b = %s\n"
+		                                          "return\n",
+		                                          users[i]));
+		assert_false(types_fill(m, &f.diag));
+		assert_int_equal(f.diag.errors, 1);
+		assert_non_null(strstr(f.diag.list.at[0].message, "'a'"));
+		fixture_free(&f);
+	}
+}
+
 /* ---- size -------------------------------------------------------------------------------------------------------- */
 
 static void many_nodes(void **state) {
@@ -346,6 +404,8 @@ int main(void) {
 		cmocka_unit_test(ifs),
 		cmocka_unit_test(whiles),
 		cmocka_unit_test(scans),
+		cmocka_unit_test(derived_tensors),
+		cmocka_unit_test(types_that_are_left_out),
 		cmocka_unit_test(many_nodes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
