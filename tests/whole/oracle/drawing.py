@@ -7,7 +7,7 @@ stand in front, "row" dims are second-last, "lane" dims last, a "point" is a pos
 import math
 
 from choices import MOST_ELEMENTS, MOST_STEPS, ROLES, WHOLES
-from document import Scope, Writer, broadcast, count
+from document import Scope, broadcast, count
 from drawn_branches import Branches
 from drawn_forms import Forms
 from drawn_irregular import Irregular
@@ -15,7 +15,6 @@ from drawn_loads import Loads
 from drawn_ops import Ops
 from drawn_patterns import Patterns
 from drawn_views import Views
-from hypothesis import strategies as st
 
 GRIDS = (
     ("row",),
@@ -245,12 +244,3 @@ class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular, Forms):
         if any(t["role"] == "inout" for t in self.out.tensors) and self.chance(60):
             config["pallas_in_place"] = self.pick(("on", "on", "off"))
         return config
-
-
-def cases():
-    """A Hypothesis strategy of {"document", "values": {tensor: kind}, "seed"}.
-
-    Hypothesis draws the seed of each; what fails is made small by reduce.py, which knows documents.
-    """
-    seeds = st.randoms(use_true_random=True)
-    return seeds.map(lambda random: Drawing(random, Writer()).case())
