@@ -27,7 +27,7 @@ import properties  # noqa: E402
 from pallasc.reduce import reduce  # noqa: E402
 from worker import Examiner  # noqa: E402
 
-WAYS = {"executed": 20, "simulated": 1, "AOT": 3}  # of so many documents together
+WAYS = {"executed": 40, "simulated": 1, "AOT": 6}  # of so many documents together
 THOROUGH = 10  # one of so many is examined in more ways: see properties.py
 TOLD_EACH = 50  # documents
 
@@ -61,7 +61,7 @@ class Soak:
         shares = {way: getattr(options, way) for way in WAYS}
         self.ways = schedule(shares)
         self.counts, self.codes, self.finds = collections.Counter(), collections.Counter(), {}
-        self.chips, self.seen = collections.Counter(), set()
+        self.chips, self.seen, self.failed = collections.Counter(), set(), {}
         self.began = time.monotonic()
         self.over = self.began + options.seconds
         options.output.mkdir(parents=True, exist_ok=True)
@@ -117,6 +117,7 @@ class Soak:
         """Counts a find; writes it down if it is a new one. `examine` gives a case's outcome."""
         self.counts["failing"] += 1
         rough = signature(outcome)
+        self.failed[number] = f"{case.get('chip', case['way'])}: {rough[0]}"
         if rough in self.finds and self.finds[rough] >= self.options.each:
             return
         self.finds[rough] = self.finds.get(rough, 0) + 1
@@ -147,7 +148,7 @@ class Soak:
             "ways": {way: getattr(self.options, way) for way in WAYS},
         }
         minutes = round((time.monotonic() - self.began) / 60, 1)
-        told = {"chips": dict(self.chips), "codes": dict(self.codes)}
+        told = {"chips": dict(self.chips), "codes": dict(self.codes), "failed": self.failed}
         runs = [run for run in runs if {key: run.get(key) for key in named} != named]
         runs.append({**named, "minutes": minutes, **self.counts, **told})
         lines = ",\n ".join(json.dumps(run) for run in runs)
