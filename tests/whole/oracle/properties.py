@@ -302,8 +302,11 @@ def _executes(runs, text, target, expected):
 def _rewrites(runs, text, target, kernel):
     """Each rewrite leaves what is computed, and all of them end in the kernel's text."""
     built = compile_text(text, f"--target={target}", "--emit=kernel", "--rewrites=")
-    with np.errstate(all="ignore"):
-        lines = runs.rewrite_problems(built, kernel)
+    try:
+        with np.errstate(all="ignore"):
+            lines = runs.rewrite_problems(built, kernel)
+    except PallascError as error:
+        raise Find("rewrite", str(error)) from None
     if lines:
         raise Find("rewrite", lines[0])
 

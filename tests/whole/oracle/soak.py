@@ -28,7 +28,7 @@ from pallasc.reduce import reduce  # noqa: E402
 from worker import Examiner  # noqa: E402
 
 WAYS = {"executed": 40, "simulated": 1, "AOT": 6}  # of so many documents together
-THOROUGH = 10  # one of so many is examined in more ways: see properties.py
+THOROUGH = 50  # one of so many is examined in more ways: see properties.py
 TOLD_EACH = 50  # documents
 
 
@@ -108,8 +108,10 @@ class Soak:
             return
         self.counts["accepted"] += 1
         self.counts[way] += 1
-        self.counts["thorough"] += way != "AOT" and case["thorough"]
-        self.chips[case.get("chip")] += way == "AOT"
+        if way == "AOT":
+            self.chips[case["chip"]] += 1
+        elif case["thorough"]:
+            self.counts["thorough"] += 1
         if outcome["status"] == "find":
             self.found(number, case, outcome, examine)
 
