@@ -545,7 +545,8 @@ int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a) {
 	if (k->strips)
 		return spilled_by_strips(l) + spilled_by_halves(l);
 	Kept h = region_peak(l->root);
-	return int_max(weigh(t, &h) - held_bytes(t), l->columns) + l->beside + spilled_by_stores(l) +
+	int64_t waiting = int_max(l->columns, waiting_indices(l));
+	return int_max(weigh(t, &h) - held_bytes(t), waiting) + l->beside + spilled_by_stores(l) +
 	       spilled_by_halves(l) + spilled_by_ints(l) + spilled_by_batches(k) +
 	       int_max(spilled_by_moves(l) - held_bytes(t), 0);
 }
