@@ -7,7 +7,7 @@ stand in front, "row" dims are second-last, "lane" dims last, a "point" is a pos
 import math
 
 from choices import MOST_ELEMENTS, MOST_STEPS, ROLES, WHOLES
-from document import Scope, broadcast, count
+from document import Scope, Writer, broadcast, count
 from drawn_branches import Branches
 from drawn_forms import Forms
 from drawn_irregular import Irregular
@@ -244,3 +244,30 @@ class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular, Forms):
         if any(t["role"] == "inout" for t in self.out.tensors) and self.chance(60):
             config["pallas_in_place"] = self.pick(("on", "on", "off"))
         return config
+
+
+MOST_REGISTERS = 1024  # of a tile: the TPU compiler unrolls it, for minutes where there are more
+
+
+def drawn(random):
+    """The case of a random.Random: the first that it draws whose tiles are not too many registers."""
+    while True:
+        case = Drawing(random, Writer()).case()
+        if _most_registers(case["document"]) <= MOST_REGISTERS:
+            return case
+
+
+def _most_registers(document):
+    """Of all tiles; a register holds 8 rows of 128 lanes of the last two dims."""
+    extents = {block["symbol"]: block["extent"] for block in document["block_sizes"]}
+    metas = [
+        node["meta"]["shape"]
+        for graph in document["graphs"]
+        for node in graph["nodes"]
+        if "shape" in node.get("meta", {}) and node.get("target") != "tile.host_tensor"
+    ]
+    found = 0
+    for shape in metas:
+        *before, rows, lanes = (1, 1, *(extents.get(size, size) for size in shape))
+        found = max(found, count(before) * -(-rows // 8) * -(-lanes // 128))
+    return found

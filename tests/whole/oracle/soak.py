@@ -21,7 +21,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path[:0] = map(str, (HERE, HERE.parents[1], ROOT / "python"))
 
-import document  # noqa: E402
 import drawing  # noqa: E402
 import properties  # noqa: E402
 from pallasc.reduce import reduce  # noqa: E402
@@ -34,7 +33,7 @@ TOLD_EACH = 50  # documents
 
 def drawn(number):
     """The case of a number, the same in every program."""
-    return drawing.Drawing(random.Random(number), document.Writer()).case()
+    return drawing.drawn(random.Random(number))
 
 
 def cases(first, count):
