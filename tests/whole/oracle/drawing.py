@@ -250,7 +250,7 @@ MOST_REGISTERS = 1024  # of a tile: the TPU compiler unrolls it, for minutes whe
 
 
 def drawn(random):
-    """The case of a random.Random: the first that it draws whose tiles are not too many registers."""
+    """The first case of a random.Random whose tiles are not too many registers."""
     while True:
         case = Drawing(random, Writer()).case()
         if _most_registers(case["document"]) <= MOST_REGISTERS:
@@ -258,16 +258,17 @@ def drawn(random):
 
 
 def _most_registers(document):
-    """Of all tiles; a register holds 8 rows of 128 lanes of the last two dims."""
+    """Of all tiles, and of what is stored; a register holds 8 rows of 128 lanes."""
     extents = {block["symbol"]: block["extent"] for block in document["block_sizes"]}
-    metas = [
+    shapes = [tensor["shape"] for tensor in document["tensors"] if tensor["role"] != "input"]
+    shapes += [
         node["meta"]["shape"]
         for graph in document["graphs"]
         for node in graph["nodes"]
         if "shape" in node.get("meta", {}) and node.get("target") != "tile.host_tensor"
     ]
     found = 0
-    for shape in metas:
+    for shape in shapes:
         *before, rows, lanes = (1, 1, *(extents.get(size, size) for size in shape))
         found = max(found, count(before) * -(-rows // 8) * -(-lanes // 128))
     return found
