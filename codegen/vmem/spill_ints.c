@@ -1,5 +1,6 @@
 /* spill_ints.c - long chains of ints, as Philox's: ten rounds of products of halves. With a key that only the run time
- * knows the compiler starts many rows at once and keeps a dozen words of each. Of a key that is known, one. Fitted to
+ * knows the compiler starts many rows at once and keeps a dozen words of each. Of a key that is known, one; of a tile of
+ * a few registers three. Fitted to
  * libtpu's reports of dropout with tiles of [256, 512] on v6e.
  *
  * Reductions of ints along lanes, one after the other, as those of the greatest k lanes: tiles that are reduced are
@@ -17,7 +18,7 @@
  * lanes, all chips: a quarter to all of the tile that nothing else accounts for. */
 #include "live.h"
 
-enum { LONG_CHAIN = 60, STEPS_A_WORD = 16, WORDS = 12, REDUCTIONS_A_TILE = 5 };
+enum { LONG_CHAIN = 60, STEPS_A_WORD = 16, WORDS = 12, REDUCTIONS_A_TILE = 5, SMALL_TILE = 32 << 10 };
 
 static int64_t region_ints(const Lives *l, const Region *r) {
 	int64_t steps = 0, made = 0, tile = 0, inside = 0;
@@ -33,7 +34,8 @@ static int64_t region_ints(const Lives *l, const Region *r) {
 		made += x->part == PART_NOTHING;
 		tile = int_max(tile, live_wide_bytes(l, x));
 	}
-	int64_t words = steps > LONG_CHAIN ? int_min(steps / STEPS_A_WORD, WORDS) : made > LONG_CHAIN;
+	int64_t known = made <= LONG_CHAIN ? 0 : tile <= SMALL_TILE ? 3 : 1;
+	int64_t words = steps > LONG_CHAIN ? int_min(steps / STEPS_A_WORD, WORDS) : known;
 	return inside + tile * words;
 }
 
