@@ -13,6 +13,8 @@ static IntId node_int(Builder *b, NodeId n) {
 }
 
 IntId build_clamped(Builder *b, IntId x, int64_t low, int64_t high) {
+	if (low == high) /* known where Mosaic asks for a position among lanes */
+		return int_const(b->k, low);
 	return int_binary(b->k, INT_MIN, int_binary(b->k, INT_MAX, x, int_const(b->k, low)), int_const(b->k, high));
 }
 

@@ -292,7 +292,7 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 	                                      given(t, inner, POINT_BEFORE, false), point->cycles + latency)
 	                      : 0;
 	out->cycles -= beside;
-	out->waits -= beside;
+	out->waits = larger(out->waits - beside, 0);
 }
 
 typedef struct Windows {

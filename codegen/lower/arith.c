@@ -2,6 +2,8 @@
  * was measured with libtpu 0.0.51 by tests/whole/ops/probe.py. */
 #include "lower.h"
 
+#include <math.h>
+
 /* ---- the dtype of the operands ---------------------------------------------------------------------------------- */
 
 static bool weak(const Module *m, const Arg *a) {
@@ -121,6 +123,16 @@ static bool rounds_once(const Module *m, NodeId n) {
 /* Ops that Mosaic has for bools. */
 static bool takes_bools(uint16_t op) { return op_is(op, IS_OF_BOOLS) || op_lowering(op) == LOWER_ALIAS; }
 
+/* A number with a fraction stands beside bools that it does not make floats of: a limit of hardtanh. */
+static bool has_fraction(const Module *m, NodeId n) {
+	bool found = false;
+	for (uint32_t i = 0; i < node_get(m, n)->arg_count; i++) {
+		const Arg *a = node_arg(m, n, i);
+		found = found || (a->kind == ARG_FLOAT && a->real != floor(a->real));
+	}
+	return found;
+}
+
 /* Narrow floats compute in float32 and round once, as torch does; narrow ints and bools in int32, which wraps around to
  * the same. A vector unit has arithmetic for 32 bits only, or for bfloat16 too. */
 static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
@@ -131,7 +143,7 @@ static Dtype compute_in(const Module *m, NodeId n, Dtype promoted) {
 	if (dtype_is_float(promoted))
 		return promoted == DTYPE_BF16 && rounds_once(m, n) ? DTYPE_BF16 : DTYPE_F32;
 	if (promoted == DTYPE_BOOL)
-		return takes_bools(node->op) ? DTYPE_BOOL : DTYPE_I32;
+		return takes_bools(node->op) ? DTYPE_BOOL : has_fraction(m, n) ? DTYPE_F32 : DTYPE_I32;
 	return op_widened(node->op, promoted);
 }
 

@@ -43,6 +43,12 @@ static int64_t sorted_size(const Lives *l, const Live *x) {
 	return 6 * int_min(register_bytes(l->t, DTYPE_I32, of->rank, shape), TOO_MUCH / 16);
 }
 
+/* A chip that moves rows one by one takes those that lie in a register each twice (v4, [2, 64, 1, 2] of 8 to 32 bits). */
+static int64_t stacked_times(const Lives *l, const Live *x) {
+	const KValue *v = live_value(l, x);
+	return l->t->spill_rows && v->rank > 2 && v->shape[v->rank - 2] == 1 ? 2 : 1;
+}
+
 /* No wider than a register, and the factor of a matmul: moved as that asks for it (blocks of 8 to 64 columns of a
  * window, of 512 to 1536 rows, all chips). */
 static bool moves_into_product(const Live *x) {
@@ -65,7 +71,7 @@ static int64_t moved_size(const Lives *l, const Live *x) {
 	case K_FLIP: return 2 * int_min(x->bytes, most);
 	case K_SORT: return sorted_size(l, x);
 	case K_ROTATE: return moves_into_product(x) ? 0 : 3 * int_min(x->bytes, most) / 2;
-	case K_STACK: return last ? x->bytes : 0;
+	case K_STACK: return last ? stacked_times(l, x) * int_min(x->bytes, most) : 0;
 	case K_CONCATENATE: return last ? joined_times(l, x) * int_min(x->bytes, most) : 0;
 	default: return 0;
 	}

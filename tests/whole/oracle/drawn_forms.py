@@ -96,7 +96,9 @@ class Forms(Choices):
             if not ones or len(ones) == rank:
                 return None
             new = [s for s in shape if s != 1]
-            if self.chance(50):
+            blocks = [self.out.find(s) for s in new if isinstance(s, str)]
+            alone = any(b["role"] == "outer" or b["extent"] == 1 for b in blocks)
+            if not alone and self.chance(50):  # a block's dim stays, also where its tiles are of 1
                 return scope.node("aten.squeeze.default", [value.ref], value.dtype, new)
             return scope.node("aten.squeeze.dims", [value.ref, ones], value.dtype, new)
         if how == "rev" and (dim := self.whole_dim(value)) is not None:

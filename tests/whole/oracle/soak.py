@@ -1,12 +1,16 @@
 """`make soak`: draws documents and examines them for as long as told, and makes small what fails.
 
-Each find is written, as small as it could be made, to a directory, once for each way of failing.
-Counts are printed at the end, and added to a JSON file if one is named.
+Each document is drawn from its number alone and is examined in one way, which its number says:
+executed, simulated, or compiled by the TPU compiler for one of the chips. Each find is written, as
+small as it could be made, to a directory, once for each way of failing. Counts are printed at the
+end, and kept in a JSON file, if one is named, while the run goes on.
 """
 
 import argparse
 import collections
+import hashlib
 import json
+import random
 import re
 import signal
 import sys
@@ -19,28 +23,32 @@ sys.path[:0] = map(str, (HERE, HERE.parents[1], ROOT / "python"))
 
 import drawing  # noqa: E402
 import properties  # noqa: E402
-from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 from pallasc.reduce import reduce  # noqa: E402
 from worker import Examiner  # noqa: E402
 
-CHUNK = 25  # documents of one Hypothesis seed
-THOROUGH = 10  # one of so many is also simulated in huge memory and with eager DMA
+WAYS = {"executed": 40, "simulated": 1, "AOT": 6}  # of so many documents together
+THOROUGH = 50  # one of so many is examined in more ways: see properties.py
+TOLD_EACH = 50  # documents
 
 
-def drawn(number, count):
-    """A decorator: the function runs on so many cases, the same for the same number."""
+def drawn(number):
+    """The case of a number, the same in every program."""
+    return drawing.drawn(random.Random(number))
 
-    def decorate(function):
-        options = settings(
-            max_examples=count,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        return seed(number)(options(given(drawing.cases())(function)))
 
-    return decorate
+def cases(first, count):
+    """The cases of `count` numbers from the first on."""
+    return map(drawn, range(first, first + count))
+
+
+def schedule(shares):
+    """The ways in the order in which documents take them, evenly spread.
+
+    Args:
+      shares: {way: how many documents}.
+    """
+    places = [((i + 0.5) / n, way) for way, n in shares.items() for i in range(n)]
+    return [way for _, way in sorted(places)]
 
 
 class Soak:
@@ -49,61 +57,68 @@ class Soak:
     def __init__(self, options):
         self.options, self.examiner = options, Examiner(options.target)
         self.tpu_compiler = properties.TpuCompiler()
-        self.counts, self.finds, self.seen = collections.Counter(), {}, set()
+        shares = {way: getattr(options, way) for way in WAYS}
+        self.ways = schedule(shares)
+        self.counts, self.codes, self.finds = collections.Counter(), collections.Counter(), {}
+        self.chips, self.seen, self.failed = collections.Counter(), set(), {}
         self.began = time.monotonic()
         self.over = self.began + options.seconds
         options.output.mkdir(parents=True, exist_ok=True)
 
     def run(self):
+        """Examines one document after the other until the time or the count is over."""
         number = self.options.seed
-        while time.monotonic() < self.over:
-            self.counts["seeds"] += 1
-            self.chunk(number)
-            if not self.counts["seeds"] % 2:
-                print("; ".join(self.report()), flush=True)
+        while time.monotonic() < self.over and self.counts["accepted"] < self.options.count:
+            self.one(number, drawn(number))
             number += 1
-        self.examiner.close()
+            if not self.counts["documents"] % TOLD_EACH:
+                print("; ".join(self.report()), flush=True)
+                self.record()
 
     def stop(self):
         """Ends the run after the document at hand."""
         self.over = 0
 
-    def chunk(self, number):
-        """The documents of one seed."""
-
-        @drawn(number, CHUNK)
-        def each(case):
-            new = hash(json.dumps(case["document"])) not in self.seen
-            self.seen.add(hash(json.dumps(case["document"])))
-            if new and time.monotonic() < self.over:
-                self.one(number, case)
-
-        each()
+    def close(self):
+        """Ends the processes, and keeps the counts."""
+        self.examiner.close()
+        self.tpu_compiler.close()
+        self.record()
 
     def one(self, number, case):
-        if self.counts["accepted"] % THOROUGH == THOROUGH - 1:
-            case["thorough"] = True
-        outcome = self.examiner.examine(case)
+        """Examines the document of a number; what was seen before only counts as drawn."""
         self.counts["documents"] += 1
+        digest = hashlib.sha256(json.dumps(case["document"]).encode()).digest()
+        if digest in self.seen:
+            self.counts["drawn again"] += 1
+            return
+        self.seen.add(digest)
+        turn, place = divmod(number, len(self.ways))
+        way = case["way"] = self.ways[place]
+        case["thorough"] = not turn % THOROUGH
+        examine = self.examiner.examine
+        if way == "AOT":
+            case["chip"] = properties.CHIPS[turn % len(properties.CHIPS)]
+            examine = self.tpu_compiler.examine
+        outcome = examine(case)
         if outcome["status"] == "refused":
             self.counts["refused"] += 1
-            self.counts[f"refused: {outcome['code']}"] += 1
+            self.codes[outcome["code"]] += 1
             return
         self.counts["accepted"] += 1
-        self.counts["simulated"] += outcome.get("simulated", 0)
+        self.counts[way] += 1
+        if way == "AOT":
+            self.chips[case["chip"]] += 1
+        elif case["thorough"]:
+            self.counts["thorough"] += 1
         if outcome["status"] == "find":
-            self.found(number, case, outcome, self.examiner.examine)
-        elif self.options.aot and not self.counts["accepted"] % self.options.aot:
-            case["chip"] = properties.CHIPS[self.counts["AOT"] % len(properties.CHIPS)]
-            self.counts["AOT"] += 1
-            outcome = self.tpu_compiler.examine(case)
-            if outcome["status"] == "find":
-                self.found(number, case, outcome, self.tpu_compiler.examine)
+            self.found(number, case, outcome, examine)
 
     def found(self, number, case, outcome, examine):
         """Counts a find; writes it down if it is a new one. `examine` gives a case's outcome."""
         self.counts["failing"] += 1
         rough = signature(outcome)
+        self.failed[number] = f"{case.get('chip', case['way'])}: {rough[0]}"
         if rough in self.finds and self.finds[rough] >= self.options.each:
             return
         self.finds[rough] = self.finds.get(rough, 0) + 1
@@ -123,22 +138,32 @@ class Soak:
         path.write_text(text({"found": named, **small}))
         print(f"{path}: {named.get('kind')}: {named.get('message', '')[-300:]}", flush=True)
 
-    def record(self, path):
-        """Adds the counts to a JSON list of runs."""
+    def record(self):
+        """Puts the counts into the list of runs, in place of those that this run put there."""
+        path = self.options.log
+        if path is None:
+            return
         runs = json.loads(path.read_text()) if path.exists() else []
-        codes = {k[9:]: n for k, n in self.counts.items() if k.startswith("refused: ")}
-        counts = {k: n for k, n in self.counts.items() if not k.startswith("refused: ")}
+        named = {
+            "seed": self.options.seed,
+            "ways": {way: getattr(self.options, way) for way in WAYS},
+        }
         minutes = round((time.monotonic() - self.began) / 60, 1)
-        runs.append({"seed": self.options.seed, "minutes": minutes, **counts, "codes": codes})
+        told = {"chips": dict(self.chips), "codes": dict(self.codes), "failed": self.failed}
+        runs = [run for run in runs if {key: run.get(key) for key in named} != named]
+        runs.append({**named, "minutes": minutes, **self.counts, **told})
         lines = ",\n ".join(json.dumps(run) for run in runs)
-        path.write_text(f"[\n {lines}\n]\n")
+        beside = path.with_suffix(".part")
+        beside.write_text(f"[\n {lines}\n]\n")
+        beside.replace(path)
 
     def report(self):
         """The counts, as lines."""
         minutes = (time.monotonic() - self.began) / 60
         yield f"{minutes:.0f} minutes from seed {self.options.seed}"
-        for name, count in sorted(self.counts.items()):
-            yield f"{count:6d} {name}"
+        for counts in (self.counts, self.chips, self.codes):
+            for name, count in sorted(counts.items()):
+                yield f"{count:6d} {name}"
         yield f"{len(self.finds):6d} ways of failing"
 
 
@@ -161,29 +186,29 @@ def text(case):
     return lines + "\n"
 
 
-def main():
+def main(words=None):
+    """Gives 1 if something was found."""
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the number of the first document")
+    parser.add_argument("--count", type=int, default=1 << 30, help="ends at so many accepted ones")
+    for way, share in WAYS.items():
+        text = f"how many of the sum of these are {way} (default: {share})"
+        parser.add_argument(f"--{way.lower()}", dest=way, type=int, default=share, help=text)
     parser.add_argument("--target", default="v6e")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "soak")
     parser.add_argument("--shrink", type=float, default=60, help="seconds for each find")
     parser.add_argument("--each", type=int, default=3, help="finds of one kind to make small")
-    parser.add_argument("--aot", type=int, default=25, help="1 of so many goes to libtpu; 0: none")
-    parser.add_argument("--log", type=Path, help="a JSON file to add the counts to")
-    options = parser.parse_args()
-    soak = Soak(options)
+    parser.add_argument("--log", type=Path, help="a JSON file to keep the counts in")
+    soak = Soak(parser.parse_args(words))
     signal.signal(signal.SIGTERM, lambda *_: soak.stop())
     try:
         soak.run()
     except KeyboardInterrupt:
         pass
     finally:
-        soak.examiner.close()
-        soak.tpu_compiler.close()
+        soak.close()
         print("\n".join(soak.report()), flush=True)
-        if options.log:
-            soak.record(options.log)
     return 1 if soak.finds else 0
 
 
