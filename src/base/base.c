@@ -137,7 +137,6 @@ ArenaMark arena_mark(const Arena *a) {
 
 static void chunk_forget(Arena *a, ArenaChunk *c) {
 	if (ARENA_EXACT) {
-		a->total -= c->size;
 		chunk_free(c);
 		return;
 	}
@@ -168,7 +167,6 @@ void arena_release(Arena *a, ArenaMark mark) {
 }
 
 void arena_take(Arena *a, Arena *from) {
-	a->total += from->total;
 	chunks_spare(a, &from->chunk, NULL);
 	arena_free(from);
 }

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <time.h>
 
 #if defined(__SANITIZE_ADDRESS__) /* gcc */
 #define WITH_ASAN 1
@@ -116,6 +117,9 @@ static void memory_start(void) {}
 static int64_t memory_most(const Run *r) { return (int64_t)r->arena.total; }
 #endif
 
+/* Of the processor, which sanitizers take three times as much of. */
+enum { SECONDS_MOST = WITH_ASAN ? 3 : 1 };
+
 static void run_in(void (*body)(Run *r, const uint8_t *data, size_t size), const uint8_t *data, size_t size) {
 	static Run r; /* setjmp() must not clobber it */
 	r = (Run){.size = size};
@@ -124,7 +128,10 @@ static void run_in(void (*body)(Run *r, const uint8_t *data, size_t size), const
 	diag_init(&r.diag, &r.arena);
 	if (setjmp(r.oom) != 0)
 		fail("out of memory", NULL);
+	const clock_t start = clock();
 	body(&r, data, size);
+	if (clock() - start > SECONDS_MOST * CLOCKS_PER_SEC)
+		fail("it takes more than a second without the sanitizers", NULL);
 	if (memory_most(&r) > MEMORY_MOST)
 		fail("it takes more than 256 MiB", NULL);
 	arena_free(&r.arena);
