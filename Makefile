@@ -306,6 +306,7 @@ planted-page: need-venv
 FUZZ_TARGETS = load compile kernel target
 FUZZ_SOURCES = tests/fuzz/targets.c tests/fuzz/libfuzzer.c tests/fuzz/mutate_json.c tests/fuzz/mutate_text.c
 FUZZ_CFLAGS = -O2 -g1 -fsanitize-coverage=inline-8bit-counters,pc-table $(SANITIZE)
+FUZZ_NOT_SEEN = -fno-sanitize-coverage=trace-cmp,trace-gep,indirect-calls,stack-depth
 .PHONY: fuzz fuzz-corpus fuzz-build
 fuzz-build: build need-venv
 	@tools/bootstrap fuzz
@@ -319,10 +320,10 @@ fuzz-corpus: fuzz-build
 
 $(BUILD)/fuzz-%: $(FUZZ_SOURCES) tests/fuzz/fuzz.h $(BUILD)/libpallasc.a Makefile
 	$(call say,FUZZ,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -DFUZZ_TARGET='"$*"' -MF $@.d -o $@ $(FUZZ_SOURCES) \
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -fsanitize=fuzzer $(FUZZ_NOT_SEEN) -DFUZZ_TARGET='"$*"' -MF $@.d -o $@ $(FUZZ_SOURCES) \
 		$(BUILD)/libpallasc.a $(LDLIBS)
 
-# The corpus once more, in this build.
+# The corpus once more, in this build, each file with a mutation of it.
 REPLAY = $(BUILD)/tests/fuzz/replay
 .PHONY: replay
 replay: $(REPLAY)
@@ -330,10 +331,11 @@ replay: $(REPLAY)
 		$(REPLAY) $$target tests/fuzz/corpus/$$target/* 2>$(BUILD)/replay.log || { tail -5 $(BUILD)/replay.log; exit 1; }; \
 	done
 
-$(REPLAY): tests/fuzz/replay.c tests/fuzz/targets.c tests/fuzz/fuzz.h $(BUILD)/libpallasc.a Makefile
+REPLAY_SOURCES = tests/fuzz/replay.c $(filter-out tests/fuzz/libfuzzer.c,$(FUZZ_SOURCES))
+$(REPLAY): $(REPLAY_SOURCES) tests/fuzz/fuzz.h $(BUILD)/libpallasc.a Makefile
 	@mkdir -p $(@D)
 	$(call say,TEST,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ tests/fuzz/replay.c tests/fuzz/targets.c $(BUILD)/libpallasc.a $(LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MF $@.d -o $@ $(REPLAY_SOURCES) $(BUILD)/libpallasc.a $(LDLIBS)
 
 probe-ops: build need-venv
 	$(WITH_PYTHON) tests/whole/ops/probe.py

@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 
-/* In builds with a sanitizer: each allocation is one of malloc's, of its own size, and is given back when it is
- * forgotten, so that nothing can be read past its end or later without the sanitizer's knowing. */
+/* In builds with a sanitizer: each allocation is a chunk of its own size, with poison behind it, and is poisoned itself
+ * when it is forgotten, so that nothing can be read past its end or later without the sanitizer's knowing. */
 #ifndef ARENA_EXACT
 #define ARENA_EXACT 0
+#endif
+#if ARENA_EXACT
+#include <sanitizer/asan_interface.h>
 #endif
 
 /* There, and where faults are planted (tests/planted), the room behind the last entry of a list holds nothing that
@@ -20,8 +23,83 @@ enum { CHUNK_MIN = ARENA_EXACT ? 0 : 256 * 1024, CHUNK_MAX = ARENA_EXACT ? 0 : 3
 struct ArenaChunk {
 	ArenaChunk *previous;
 	size_t size; /* of data[] */
+#if ARENA_EXACT
+	struct Slab *slab;
+#endif
 	max_align_t data[];
 };
+
+/* ---- exact chunks ----------------------------------------------------------------------------------------------- */
+
+#if ARENA_EXACT
+/* Many chunks are cut from one piece of malloc's: one each would be ten times as slow. None is used twice. The arena's
+ * newest slab stands where others have spare chunks. */
+typedef struct Slab {
+	size_t used, size;
+	size_t users; /* chunks, and the arena while it is its newest; then it is given back */
+	max_align_t data[];
+} Slab;
+enum { SLAB_SIZE = 32 * 1024, GAP = 32 };
+
+static Slab *slab_new(size_t size) {
+	Slab *s = calloc(1, sizeof *s + size);
+	if (!s)
+		return NULL;
+	s->size = size;
+	ASAN_POISON_MEMORY_REGION(s->data, size);
+	return s;
+}
+
+static void slab_leave(Slab *s) {
+	if (s && --s->users == 0)
+		free(s);
+}
+
+/* With room for so much: the newest one, or one for it alone. */
+static Slab *slab_with(Arena *a, size_t size) {
+	Slab *newest = (Slab *)a->spare;
+	if (newest && newest->size - newest->used >= size)
+		return newest;
+	if (size > SLAB_SIZE / 4)
+		return slab_new(size);
+	Slab *s = slab_new(SLAB_SIZE);
+	if (!s)
+		return NULL;
+	slab_leave(newest);
+	s->users = 1;
+	a->spare = (ArenaChunk *)s;
+	return s;
+}
+
+/* Zeroed, as calloc's. */
+static ArenaChunk *chunk_make(Arena *a, size_t size) {
+	const size_t unit = sizeof(max_align_t), whole = (size + unit - 1) / unit * unit + GAP;
+	Slab *s = size > SIZE_MAX / 2 ? NULL : slab_with(a, whole);
+	if (!s)
+		return NULL;
+	ArenaChunk *c = (ArenaChunk *)((char *)s->data + s->used);
+	ASAN_UNPOISON_MEMORY_REGION(c, size);
+	c->slab = s;
+	s->used += whole;
+	s->users++;
+	return c;
+}
+
+static void chunk_free(ArenaChunk *c) {
+	Slab *s = c->slab;
+	ASAN_POISON_MEMORY_REGION(c, sizeof *c + c->size);
+	slab_leave(s);
+}
+
+static void spare_free(Arena *a) { slab_leave((Slab *)a->spare); }
+#else
+static ArenaChunk *chunk_make(Arena *a, size_t size) {
+	(void)a;
+	return calloc(1, size);
+}
+
+static void chunk_free(ArenaChunk *c) { free(c); }
+#endif
 
 /* ---- arena ------------------------------------------------------------------------------------------------------ */
 
@@ -30,13 +108,17 @@ void arena_init(Arena *a, jmp_buf *oom) { *a = (Arena){.oom = oom}; }
 static void chunks_free(ArenaChunk *c) {
 	for (ArenaChunk *previous; c; c = previous) {
 		previous = c->previous;
-		free(c);
+		chunk_free(c);
 	}
 }
 
+#if !ARENA_EXACT
+static void spare_free(Arena *a) { chunks_free(a->spare); }
+#endif
+
 void arena_free(Arena *a) {
 	chunks_free(a->chunk);
-	chunks_free(a->spare);
+	spare_free(a);
 	*a = (Arena){.oom = a->oom, .documents = a->documents};
 }
 
@@ -61,7 +143,7 @@ ArenaMark arena_mark(const Arena *a) {
 
 static void chunk_forget(Arena *a, ArenaChunk *c) {
 	if (ARENA_EXACT) {
-		free(c);
+		chunk_free(c);
 		return;
 	}
 	c->previous = a->spare;
@@ -103,7 +185,7 @@ _Noreturn static void arena_fail(Arena *a) {
 
 /* Large chunks come from the system, and are zero without anybody's work. */
 static ArenaChunk *chunk_new(Arena *a, size_t room) {
-	ArenaChunk *c = room > SIZE_MAX - sizeof *c ? NULL : calloc(1, sizeof *c + room);
+	ArenaChunk *c = room > SIZE_MAX - sizeof *c ? NULL : chunk_make(a, sizeof *c + room);
 	if (!c)
 		arena_fail(a);
 	c->size = room;
@@ -114,6 +196,8 @@ static ArenaChunk *chunk_new(Arena *a, size_t room) {
 /* The first of the spare ones that has the room; NULL. */
 static ArenaChunk *chunk_spare(Arena *a, size_t room) {
 	ArenaChunk **at = &a->spare, *c;
+	if (ARENA_EXACT)
+		return NULL;
 	while (*at && (*at)->size < room)
 		at = &(*at)->previous;
 	if ((c = *at))

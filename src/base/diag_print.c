@@ -10,9 +10,17 @@ enum { LINE_WIDTH = 110, LINE_BEFORE = 70, MESSAGE_MAX = 600 };
 
 /* ---- characters ------------------------------------------------------------------------------------------------- */
 
+/* Printed as it is, in one column: most are. */
+static bool is_plain(char c) { return c >= ' ' && c < 0x7f; }
+
 /* Writes one character, escaped where it must be; returns its bytes and adds the columns it takes. */
 static int put_char(FILE *out, const char *s, const char *end, int *columns) {
 	uint32_t code;
+	if (is_plain(*s)) {
+		fputc(*s, out);
+		*columns += 1;
+		return 1;
+	}
 	int n = utf8_decode(s, end, &code);
 	if (n == 0) {
 		*columns += fprintf(out, "\\x%02x", (unsigned)(unsigned char)*s);
@@ -32,15 +40,26 @@ static int put_char(FILE *out, const char *s, const char *end, int *columns) {
 	return n;
 }
 
+static size_t plain_length(const char *s, const char *end) {
+	const char *at = s;
+	while (at < end && is_plain(*at))
+		at++;
+	return (size_t)(at - s);
+}
+
 static void put_text(FILE *out, const char *s) {
-	const char *end = s + strlen(s);
+	const char *end = s + strlen(s), *stop = end - s > MESSAGE_MAX ? s + MESSAGE_MAX + 1 : end;
 	int columns = 0;
 	for (const char *at = s; at < end;) {
-		if (at - s > MESSAGE_MAX) {
+		if (at >= stop) {
 			fputs("...", out);
 			break;
 		}
-		at += put_char(out, at, end, &columns);
+		size_t plain = plain_length(at, stop);
+		fwrite(at, 1, plain, out);
+		at += plain;
+		if (at < stop)
+			at += put_char(out, at, end, &columns);
 	}
 }
 

@@ -192,14 +192,11 @@ bool diag_offset(const Source *source, const char *pointer, bool key, size_t *of
 }
 
 Place diag_place_offset(const Source *source, size_t offset) {
-	Place at = {.source = source, .line = 1, .column = 1};
-	for (size_t i = 0; i < offset && i < source->length; i++) {
-		at.column++;
-		if (source->text[i] == '\n') {
-			at.line++;
-			at.column = 1;
-		}
-	}
+	Place at = {.source = source, .line = 1};
+	const char *line = source->text, *here = line + (offset < source->length ? offset : source->length);
+	for (const char *end; here > line && (end = memchr(line, '\n', (size_t)(here - line))); line = end + 1)
+		at.line++;
+	at.column = (int)(here - line) + 1;
 	return at;
 }
 

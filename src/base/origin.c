@@ -80,19 +80,28 @@ static int64_t int_at(const Source *source, const char *pointer) {
 	return diag_offset(source, pointer, false, &offset) ? strtoll(source->text + offset, NULL, 10) : 0;
 }
 
+/* The text from the place that `pointer` is of, where the document has it. */
+static bool source_from(const Source *source, const char *pointer, Source *from) {
+	size_t offset;
+	if (!diag_offset(source, pointer, false, &offset))
+		return false;
+	*from = (Source){source->name, source->text + offset, source->length - offset};
+	return true;
+}
+
 Origin origin_find(Arena *a, const Place *at, bool read_code) {
 	Origin from = {.loc = at->loc};
+	Source node;
 	size_t length = at->pointer && at->source && at->source->text ? node_length(at->pointer) : 0;
-	const char *node = length ? arena_printf(a, "%.*s", (int)length, at->pointer) : NULL;
-	if (node)
-		from.node = diag_string(a, at->source, arena_printf(a, "%s/name", node), NAME_MAX_BYTES);
-	if (node && strncmp(at->pointer + length, "/loc", 4) == 0)
+	bool found = length && source_from(at->source, arena_printf(a, "%.*s", (int)length, at->pointer), &node);
+	if (found)
+		from.node = diag_string(a, &node, "/name", NAME_MAX_BYTES);
+	if (found && strncmp(at->pointer + length, "/loc", 4) == 0)
 		from.loc = (Location){0}; /* it is about that itself */
-	else if (node && !from.loc.file)
-		from.loc = (Location){
-			.file = diag_string(a, at->source, arena_printf(a, "%s/loc/file", node), NAME_MAX_BYTES),
-			.line = int_at(at->source, arena_printf(a, "%s/loc/line", node)),
-			.code = diag_string(a, at->source, arena_printf(a, "%s/loc/code", node), CODE_MAX_BYTES)};
+	else if (found && !from.loc.file)
+		from.loc = (Location){.file = diag_string(a, &node, "/loc/file", NAME_MAX_BYTES),
+		                      .line = int_at(&node, "/loc/line"),
+		                      .code = diag_string(a, &node, "/loc/code", CODE_MAX_BYTES)};
 	if (!from.loc.file || !*from.loc.file)
 		from.loc = (Location){0};
 	else if (read_code && !(from.loc.code && *from.loc.code))

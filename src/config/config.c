@@ -374,7 +374,7 @@ static void config_body(void *context, json_t *root) {
 }
 
 bool config_load(Module *m, Diag *d, const Source *source) {
-	ConfigJob job = {.r = {.arena = m->arena, .d = d, .source = source}, .m = m};
+	ConfigJob job = {.r = reader_of(m->arena, d, source), .m = m};
 	uint32_t errors = d->errors;
 	json_t *root = json_read(&job.r);
 	if (root)

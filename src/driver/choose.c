@@ -282,13 +282,15 @@ static bool better(const Choosing *s, double seconds) {
 	return !found(s) || seconds * saves_at_least(s) < s->best.outcome.seconds;
 }
 
-static void take(Choosing *s, const Trial *trial, double bound) {
+/* False: it stays as it was. */
+static bool take(Choosing *s, const Trial *trial, double bound) {
 	s->bounded = s->bounded && trial->outcome.seconds >= bound;
 	if (!better(s, trial->outcome.seconds))
-		return;
+		return false;
 	s->best = *trial;
 	s->best_way = s->way;
 	s->best_index = s->tried.count;
+	return true;
 }
 
 static bool lowers(const Choosing *s, const Known *known) {
@@ -353,8 +355,30 @@ static void look_up_way(Choosing *s, Trial *trial, Known *known) {
 		share_add(s->c->shared, &key, known);
 }
 
+enum { WRONG_MOST = 1000 };
+
+/* As much as there is room for, in whole characters. */
+static void copy_words(char room[WRONG_MOST], const char *words) {
+	size_t n = strlen(words);
+	for (n = n < WRONG_MOST ? n : WRONG_MOST - 1; n && ((unsigned char)words[n] & 0xc0) == 0x80;)
+		n--;
+	memcpy(room, words, n);
+	room[n] = '\0';
+}
+
+/* Gives back what was allocated for a way that is not taken, but for what is said of it. */
+static void forget(Choosing *s, ArenaMark before, Tried *t) {
+	char words[WRONG_MOST] = "";
+	if (t->wrong)
+		copy_words(words, t->wrong);
+	arena_release(s->c->arena, before);
+	if (t->wrong)
+		t->wrong = arena_strdup(s->c->arena, words);
+}
+
 static void try_way(Choosing *s) {
 	Arena *a = s->c->arena;
+	const ArenaMark before = arena_mark(a);
 	Module *copy = choose_module(s, &s->way);
 	Diag quiet;
 	diag_init(&quiet, a);
@@ -377,8 +401,8 @@ static void try_way(Choosing *s) {
 	else if (lowers(s, &known) && !known.fits)
 		t.wrong = "it does not fit";
 	t.seconds = trial.fits ? known.outcome.seconds : known.bound;
-	if (trial.fits)
-		take(s, &trial, known.bound);
+	if (!trial.fits || !take(s, &trial, known.bound))
+		forget(s, before, &t);
 	vec_push(a, &s->tried, t);
 }
 

@@ -152,9 +152,12 @@ static bool move(Climb *n, const ModuleWay *way) {
 	if (n->tries == 0 || n->left <= LEFT_FOR_LAST)
 		return false;
 	n->tries--;
+	const ArenaMark before = arena_mark(n->s->c->arena);
 	if (!compile_spot(n, &p, n->at.seconds * MOVE_LOSES_AT_MOST, &n->left) ||
-	    p.cycles * MOVE_SAVES_AT_LEAST > n->at.cycles)
+	    p.cycles * MOVE_SAVES_AT_LEAST > n->at.cycles) {
+		arena_release(n->s->c->arena, before);
 		return false;
+	}
 	n->at = p;
 	return true;
 }

@@ -112,7 +112,7 @@ static void root_drop(pallasc_graph *graph) {
 }
 
 static void graph_load_module(pallasc_graph *graph) {
-	const Reader reader = {&graph->arena, &graph->diag, &graph->source};
+	const Reader reader = reader_of(&graph->arena, &graph->diag, &graph->source);
 	graph->root = json_read(&reader);
 	if (graph->root)
 		graph->module = module_load_parsed(&graph->arena, &graph->diag, &graph->source, graph->root,
@@ -240,7 +240,7 @@ static bool found_is_json(Job *job) {
 		return true;
 	Source *source = arena_alloc(job->arena, sizeof *source);
 	*source = (Source){"<found>", found, strlen(found)};
-	Reader reader = {job->arena, &job->diag, source};
+	const Reader reader = reader_of(job->arena, &job->diag, source);
 	json_t *value = json_read(&reader);
 	json_decref(value);
 	return value != NULL;

@@ -13,19 +13,6 @@ typedef struct Path {
 	size_t index;
 } Path;
 
-typedef struct Reader {
-	Arena *arena;
-	Diag *d;
-	const Source *source;
-} Reader;
-
-static inline Path path_key(const Path *up, const char *key) { return (Path){.up = up, .key = key}; }
-static inline Path path_index(const Path *up, size_t index) { return (Path){.up = up, .index = index}; }
-const char *path_string(const Reader *r, const Path *path);
-/* Of the value; of the name of the member that `path` ends with. */
-Place place_at(const Reader *r, const Path *path);
-Place place_key(const Reader *r, const Path *path);
-
 /* limits.c: what a document may have at most. */
 typedef enum Limit {
 #define LIMIT(e, ...) LIMIT_##e,
@@ -33,6 +20,23 @@ typedef enum Limit {
 #undef LIMIT
 	LIMIT_COUNT
 } Limit;
+
+typedef struct Reader {
+	Arena *arena;
+	Diag *d;
+	const Source *source;
+	int64_t most[LIMIT_COUNT]; /* of each, as the environment had it when the reader was made */
+	const char *unknown;       /* what it says of limits and is none; NULL */
+} Reader;
+
+Reader reader_of(Arena *a, Diag *d, const Source *source);
+static inline Path path_key(const Path *up, const char *key) { return (Path){.up = up, .key = key}; }
+static inline Path path_index(const Path *up, size_t index) { return (Path){.up = up, .index = index}; }
+const char *path_string(const Reader *r, const Path *path);
+/* Of the value; of the name of the member that `path` ends with. */
+Place place_at(const Reader *r, const Path *path);
+Place place_key(const Reader *r, const Path *path);
+
 /* No more than that; else false after a diagnostic. */
 bool limit_keeps(const Reader *r, Place at, Limit limit, uint64_t count);
 /* Is what the environment says of limits understood? Else false after a diagnostic. */

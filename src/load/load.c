@@ -173,7 +173,7 @@ static void load_document(void *context, json_t *root) {
 
 static Loader *loader_new(Arena *a, Diag *d, const Source *source, const Target *target, const SizeChoices *sizes) {
 	Loader *l = arena_alloc(a, sizeof *l);
-	l->r = (Reader){.arena = a, .d = d, .source = source};
+	l->r = reader_of(a, d, source);
 	l->m = arena_alloc(a, sizeof *l->m);
 	l->sizes = sizes;
 	l->node = NONE;

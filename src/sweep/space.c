@@ -278,7 +278,7 @@ static void spec_body(void *context, json_t *root) {
 }
 
 static bool read_spec(ConfigSpace *s, Diag *d, const Source *spec) {
-	SpecReader c = {.r = {.arena = s->arena, .d = d, .source = spec}, .s = s};
+	SpecReader c = {.r = reader_of(s->arena, d, spec), .s = s};
 	uint32_t errors = d->errors;
 	json_t *root = json_read(&c.r);
 	if (root)

@@ -226,7 +226,7 @@ static void target_body(void *context, json_t *root) {
 const Target *target_load(Arena *a, Diag *d, const Source *source) {
 	TargetJob *j = arena_alloc(a, sizeof *j);
 	uint32_t errors = d->errors;
-	j->r = (Reader){.arena = a, .d = d, .source = source};
+	j->r = reader_of(a, d, source);
 	json_t *root = json_read(&j->r);
 	if (root)
 		json_guard(root, a, target_body, j);

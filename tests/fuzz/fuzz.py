@@ -6,12 +6,17 @@
 
 What ends a run is written to build/fuzz/found, and the run goes on from the next seed. A target
 begins with its corpus, with what earlier runs found in build/fuzz/work, and with seeds made of
-testdata, these only where RUNS says how long: the corpus has the most of what they reach.
+testdata. Most executions are of short inputs, since these take a quarter of the time; one in LONG
+is of inputs up to LONGEST. RUNS are made in pieces: what the log has of a campaign grows by each as
+it ends, so little is lost where one is stopped.
 """
 
 import argparse
+import datetime
+import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,12 +25,16 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BUILD = ROOT / "build" / "fuzz"
+BUILD = Path(os.environ.get("FUZZ_BUILD", ROOT / "build" / "fuzz")).resolve()
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 PAGE = ROOT / "docs" / "fuzzing.md"
+LOG = ROOT / "tests" / "fuzz" / "campaigns.json"
 TARGETS = ("load", "compile", "kernel", "target")
-SECONDS = 10  # of one input, under the sanitizers, which take ten times the time
+SECONDS = 300  # on the clock, of one input; those of the processor are counted by targets.c
 LONGEST = 65_536  # bytes of an input
+SHORT = {"load": 1024, "compile": 1536, "kernel": 2048, "target": 512}  # of most inputs
+LONG = 32  # one execution in so many is of long ones; of a campaign by time a quarter of it
+PIECE = {"load": 200_000, "compile": 20_000, "kernel": 20_000, "target": 10_000}  # executions
 KEPT = {"load": 4096, "compile": 6144, "kernel": 8192, "target": 2048}  # of one in the corpus
 ROOM = 350_000  # bytes of a target's corpus
 CHIPS = ("v5e", "v6e", "v7x", "v5p")
@@ -59,9 +68,37 @@ def documents():
                 yield text, document
 
 
+def slim(document):
+    """The same graph in fewer bytes: without lines of programs, nodes called 0, 1, 2."""
+    for graph in document["graphs"]:
+        names = {node["name"]: str(number) for number, node in enumerate(graph["nodes"])}
+
+        def renamed(value, names=names):
+            if isinstance(value, list):
+                return [renamed(item) for item in value]
+            if not isinstance(value, dict):
+                return value
+            items = {key: renamed(item) for key, item in value.items() if key != "loc"}
+            return items | ({"ref": names.get(value["ref"], "")} if "ref" in value else {})
+
+        graph["nodes"] = [renamed(node) | {"name": names[node["name"]]} for node in graph["nodes"]]
+    return document
+
+
+def all_documents():
+    """Documents as they are, and made slim where that can be."""
+    yield from documents()
+    for _, document in documents():
+        try:
+            made = slim(document)
+        except (AttributeError, KeyError, TypeError):
+            continue
+        yield json.dumps(made, separators=(",", ":")).encode(), made
+
+
 def compile_seeds():
     """Documents with options."""
-    for number, (text, document) in enumerate(documents()):
+    for number, (text, document) in enumerate(all_documents()):
         if isinstance(document, dict):
             chip = {"target": CHIPS[number % len(CHIPS)]}
             document["x_fuzz"] = chip | OPTIONS[number % len(OPTIONS)]
@@ -102,7 +139,7 @@ def target_seeds():
 
 
 SEEDS = {
-    "load": lambda: (text for text, _ in documents()),
+    "load": lambda: (text for text, _ in all_documents()),
     "compile": compile_seeds,
     "kernel": kernel_seeds,
     "target": target_seeds,
@@ -127,25 +164,29 @@ def seeds(target):
 # ---- runs ----------------------------------------------------------------------------------------
 
 
-def run_once(target, seed, seconds, runs):
-    """(executions, whether something was found) of one process."""
-    work, found = BUILD / "work" / target, BUILD / "found"
+def run_once(target, longest, seed, seconds, runs):
+    """(executions, whether something was found) of one process; inputs of so many bytes at most."""
+    work, found = BUILD / "work" / f"{target}-{longest}", BUILD / "found"
     for folder in (work, found, CORPUS / target):
         folder.mkdir(parents=True, exist_ok=True)
+    given = [path for folder in (CORPUS / target, seeds(target)) for path in folder.iterdir()]
+    fitting = sorted(str(path) for path in given if path.stat().st_size <= longest)
+    (BUILD / f"{target}.inputs").write_text(",".join(fitting))
     command = [
         BUILD / f"fuzz-{target}",
         f"-seed={seed}",
-        f"-max_len={LONGEST}",
+        f"-max_len={longest}",
         f"-timeout={SECONDS}",
         "-rss_limit_mb=2048",
+        "-entropic=0",  # it takes a tenth of the time, and comparisons are the mutations' own
+        "-use_cmp=0",
         "-print_final_stats=1",
         "-reload=0",
         f"-artifact_prefix={found}/{target}-",
+        f"-seed_inputs=@{BUILD / f'{target}.inputs'}",
         *([f"-runs={runs}"] if runs else []),
         *([f"-max_total_time={max(int(seconds), 1)}"] if seconds else []),
         work,
-        CORPUS / target,
-        *([seeds(target)] if runs else []),
     ]
     log = BUILD / f"{target}.log"
     with log.open("wb") as out:
@@ -161,30 +202,52 @@ def run_once(target, seed, seconds, runs):
     return int(counts[-1]) if counts else 0, status != 0
 
 
-def campaign(target, seed, seconds, runs):
-    """Runs a target until its time, or its number of executions, is over: the row of the log."""
-    began, executions, finds = time.monotonic(), 0, 0
-    while True:
-        left = seconds and seconds - (time.monotonic() - began)
-        more = runs and runs - executions
-        if (seconds and left < 1) or (runs and more <= 0) or finds > 20:
-            break
-        count, found = run_once(target, seed + finds, left, more)
-        executions += count
-        finds += found
-        if not found:
-            break
-    took = round(time.monotonic() - began)
-    print(
-        f"{target}: {executions} executions in {took} s from seed {seed}, {finds} finds", flush=True
-    )
-    return {
+def parts(target, seconds, runs):
+    """(longest, seconds, runs) of the processes of a campaign: short inputs, then long ones."""
+    if seconds:
+        return [(SHORT[target], seconds * 3 / 4, None), (LONGEST, seconds / 4, None)]
+    made = []
+    while runs > 0:
+        piece = min(runs, PIECE[target])
+        made += [(SHORT[target], None, piece - piece // LONG), (LONGEST, None, piece // LONG)]
+        runs -= piece
+    return [part for part in made if part[2]]
+
+
+def campaign(target, seed, seconds, runs, log):
+    """Runs a target until its time, or its number of executions, is over: the number of finds."""
+    began = time.monotonic()
+    row = {
         "target": target,
         "seed": seed,
-        "executions": executions,
-        "seconds": took,
-        "finds": finds,
+        "executions": 0,
+        "seconds": 0,
+        "finds": 0,
+        "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+    for longest, part_seconds, part_runs in parts(target, seconds, runs):
+        start, executions = time.monotonic(), 0
+        while row["finds"] <= 20:
+            left = part_seconds and part_seconds - (time.monotonic() - start)
+            more = part_runs and part_runs - executions
+            if (part_seconds and left < 1) or (part_runs and more <= 0):
+                break
+            count, found = run_once(target, longest, seed, left, more)
+            seed += 1
+            executions += count
+            row["finds"] += found
+            if not found:
+                break
+        row["executions"] += executions
+        row["seconds"] = round(time.monotonic() - began)
+        if log:
+            record(log, row)
+    print(
+        f"{target}: {row['executions']} executions in {row['seconds']} s from seed {row['seed']}, "
+        f"{row['finds']} finds",
+        flush=True,
+    )
+    return row["finds"]
 
 
 # ---- the corpus ----------------------------------------------------------------------------------
@@ -195,7 +258,8 @@ def minimize(target):
     merged, kept = BUILD / "merged" / target, CORPUS / target
     shutil.rmtree(merged, ignore_errors=True)
     merged.mkdir(parents=True)
-    given = [folder for folder in (kept, BUILD / "work" / target, seeds(target)) if folder.exists()]
+    worked = sorted((BUILD / "work").glob(f"{target}-*"))
+    given = [folder for folder in (kept, *worked, seeds(target)) if folder.exists()]
     command = [
         BUILD / f"fuzz-{target}",
         "-merge=1",
@@ -221,6 +285,21 @@ def minimize(target):
 BEGIN, END = "<!-- campaigns -->\n", "<!-- end -->\n"
 
 
+def record(log, row):
+    """The row into the log, in place of what the same campaign had there: JSON at any moment."""
+    with log.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        rows = json.loads(log.read_text()) if log.exists() else []
+        same = [row[key] for key in ("target", "seed", "began")]
+        rows = [r for r in rows if [r.get(key) for key in ("target", "seed", "began")] != same]
+        rows.append(row)
+        made = log.with_suffix(".new")
+        made.write_text("".join(["[\n", ",\n".join(map(json.dumps, rows)), "\n]\n"]))
+        made.replace(log)
+    if log.resolve() == LOG:
+        write_page(rows)
+
+
 def write_page(rows):
     """The table of docs/fuzzing.md: by target, what all rows of the log come to."""
     lines = ["| target | executions | seeds | hours | finds |\n| --- | --- | --- | --- | --- |\n"]
@@ -243,23 +322,23 @@ def main():
     parser.add_argument("--seconds", type=float, help="of all targets together")
     parser.add_argument("--runs", type=int, help="executions of each target")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log", type=Path, help="add to this file and to docs/fuzzing.md")
+    parser.add_argument(
+        "--log", type=Path, help="add to this file; of tests/fuzz/campaigns.json the page tells"
+    )
+    parser.add_argument("--page", action="store_true", help="write the page's table, run nothing")
     parser.add_argument("--minimize", action="store_true", help="make the corpus anew")
     options = parser.parse_args()
     if options.minimize:
         for target in options.targets:
             minimize(target)
         return 0
+    if options.page:
+        write_page(json.loads(LOG.read_text()))
+        return 0
     finds = 0
     for target in options.targets:
         seconds = options.seconds and options.seconds / len(options.targets)
-        row = campaign(target, options.seed, seconds, options.runs)
-        finds += row["finds"]
-        if options.log:
-            rows = json.loads(options.log.read_text()) if options.log.exists() else []
-            rows.append(row)
-            options.log.write_text("".join(["[\n", ",\n".join(map(json.dumps, rows)), "\n]\n"]))
-            write_page(rows)
+        finds += campaign(target, options.seed, seconds, options.runs, options.log)
     return 1 if finds else 0
 
 

@@ -40,3 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	target()->run(data, size);
 	return 0;
 }
+
+/* What is freed stays poisoned for as long as 16 MiB are; where it was allocated is asked for when a find is run again:
+ * ASAN_OPTIONS=malloc_context_size=30. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+	return "quarantine_size_mb=16:malloc_context_size=0:max_malloc_fill_size=256";
+}

@@ -47,9 +47,10 @@ static void slots_find(Slots *s, json_t *container, const char *under, int depth
 	}
 }
 
-static Slots slots_of(json_t *root) {
-	Slots s = {.at = malloc(SLOTS_MOST * sizeof *s.at)};
-	if (s.at && root)
+/* In room that stays. */
+static Slots slots_of(json_t *root, Slot room[SLOTS_MOST]) {
+	Slots s = {.at = room};
+	if (root)
 		slots_find(&s, root, "", 0);
 	return s;
 }
@@ -223,7 +224,7 @@ static void change(Mutation *m) {
 static bool is_reported(const Diag *d, const char *pointer) {
 	for (uint32_t i = 0; i < d->list.count; i++) {
 		const Diagnostic *x = &d->list.at[i];
-		if (x->pointer && strcmp(x->pointer, pointer) == 0 &&
+		if (x->at.pointer && strcmp(x->at.pointer, pointer) == 0 &&
 		    (strcmp(x->code, "type-mismatch") == 0 || strcmp(x->code, "missing-meta") == 0))
 			return true;
 	}
@@ -275,22 +276,48 @@ static void repair_some(json_t *root) {
 /* ---- all of it ------------------------------------------------------------------------------------------------------
  */
 
-size_t mutate_json(uint8_t *data, size_t size, size_t room, unsigned seed, const uint8_t *other, size_t other_size) {
+/* What jansson takes for one mutation: nothing is given back before its end. None left: nothing came of it. */
+static struct {
+	max_align_t at[(32 << 20) / sizeof(max_align_t)];
+	size_t used;
+} pool;
+
+static void *pool_take(size_t size) {
+	size_t units = size / sizeof *pool.at + 1;
+	if (units > sizeof pool.at / sizeof *pool.at - pool.used)
+		return NULL;
+	pool.used += units;
+	return &pool.at[pool.used - units];
+}
+
+static void pool_keep(void *at) { (void)at; }
+
+static size_t mutated(uint8_t *data, size_t size, size_t room, unsigned seed, const uint8_t *other, size_t other_size) {
+	static Slot here[SLOTS_MOST], there[SLOTS_MOST];
 	Mutation m = {.d = {seed}};
 	json_t *root = json_loadb((const char *)data, size, 0, NULL);
 	json_t *another = other ? json_loadb((const char *)other, other_size, 0, NULL) : NULL;
-	m.there = slots_of(another);
+	if (!root)
+		return 0;
+	m.there = slots_of(another, there);
 	do {
-		m.here = slots_of(root);
+		m.here = slots_of(root, here);
 		if (m.here.count)
 			change(&m);
-		free(m.here.at);
 	} while (draw_one_in(&m.d, 3));
-	free(m.there.at);
-	json_decref(another);
-	if (root && json_object_get(root, "graphs") && draw_one_in(&m.d, 2))
+	if (json_object_get(root, "graphs") && draw_one_in(&m.d, 2))
 		repair_some(root);
-	size_t made = root ? json_dumpb(root, (char *)data, room, JSON_COMPACT) : 0;
-	json_decref(root);
+	size_t made = json_dumpb(root, (char *)data, room, JSON_COMPACT);
 	return made > room ? 0 : made;
+}
+
+size_t mutate_json(uint8_t *data, size_t size, size_t room, unsigned seed, const uint8_t *other, size_t other_size) {
+	json_malloc_t malloc_before;
+	json_free_t free_before;
+	json_get_alloc_funcs(&malloc_before, &free_before);
+	json_set_alloc_funcs(pool_take, pool_keep);
+	pool.used = 0;
+	size_t made = mutated(data, size, room, seed, other, other_size);
+	json_set_alloc_funcs(malloc_before, free_before);
+	return made;
 }
