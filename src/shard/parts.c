@@ -165,14 +165,15 @@ static PartKind follow(const Parts *p, NodeId n) {
 	return kind == PART_PLAIN || kind == PART_HELD ? PART_PLAIN : PART_OTHER; /* spread over lanes */
 }
 
-/* Each carried value is a sum or an extreme that parts add to, and nothing else leaves the loop. */
+/* Each carried value is a sum or an extreme that parts add to, and nothing else leaves the loop. One of 16 bits would be
+ * rounded more often. */
 static bool carries_parts(const Parts *p, GraphId g, const CarriedFacts *facts) {
 	const Graph *graph = graph_get(p->m, g);
 	bool ok = graph->carried.count > 0 && graph->carried.count == graph_result_count(p->m, g);
 	for (uint32_t i = 0; i < graph->carried.count && ok; i++) {
 		const Arg *result = arg_item(p->m, graph_results(p->m, g), graph->carried.at[i].output);
 		ok = facts->fact[i].wrong == NONE && result->kind == ARG_REF && kind_of(p, result) == PART_HELD &&
-		     !has_block(p, result->node);
+		     !has_block(p, result->node) && node_type(p->m, result->node)->dtype == DTYPE_F32;
 	}
 	return ok;
 }
@@ -183,6 +184,77 @@ static bool writes(const Module *m, GraphId g) {
 			return true;
 	return false;
 }
+
+/* ---- what is rounded -------------------------------------------------------------------------------------------- */
+
+/* exp(s - m) rounded to 16 bits is another number in units of another m: within what rounding the result to them hides,
+ * not of a float32. By node: some such number is in it. */
+typedef struct Rounded {
+	const Module *m;
+	bool *carried, *rounded;
+} Rounded;
+
+static bool is_narrow_float(Dtype t) { return dtype_is_float(t) && dtype_bits(t) == 16; }
+
+static bool any_in(const Module *m, const bool *flag, const Arg *a) {
+	bool any = a->kind == ARG_REF && flag[a->node];
+	for (uint32_t i = 0; arg_is_list(a) && i < a->list.count; i++)
+		any = any || any_in(m, flag, arg_item(m, a, i));
+	return any;
+}
+
+static bool any_arg(const Module *m, const bool *flag, NodeId n) {
+	bool any = false;
+	for (uint32_t i = 0; i < node_get(m, n)->arg_count; i++)
+		any = any || any_in(m, flag, node_arg(m, n, i));
+	return any;
+}
+
+/* In the loop; false: to less than 16 bits. */
+static bool rounds_in(Rounded *r, GraphId g) {
+	const Module *m = r->m;
+	bool ok = true;
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) {
+		if (node_get(m, n)->op == OP_PLACEHOLDER)
+			continue;
+		r->carried[n] = any_arg(m, r->carried, n);
+		r->rounded[n] = any_arg(m, r->rounded, n);
+		const Type *t = node_type(m, n);
+		if (r->carried[n] && t->kind == TYPE_TENSOR && dtype_is_float(t->dtype) && t->dtype != DTYPE_F32) {
+			r->rounded[n] = true;
+			ok = ok && is_narrow_float(t->dtype);
+		}
+	}
+	return ok;
+}
+
+/* Behind it: every number that is stored is rounded itself. */
+static bool stores_rounded(Rounded *r, GraphId g) {
+	const Module *m = r->m;
+	bool ok = true;
+	for (NodeId n = graph_first(m, graph_parent(m, g)); n != NONE && ok; n = node_get(m, n)->next) {
+		const Arg *results = graph_results(m, g);
+		bool result = node_get(m, n)->op == OP_GETITEM && node_input(m, n, 0) == graph_get(m, g)->caller;
+		r->rounded[n] = result ? any_in(m, r->rounded, arg_item(m, results, (uint32_t)node_arg(m, n, 1)->integer))
+		                       : any_arg(m, r->rounded, n);
+		if (op_converts(node_get(m, n)->op) && is_narrow_float(node_type(m, n)->dtype))
+			r->rounded[n] = false;
+		ok = !op_writes(node_get(m, n)->op) || !r->rounded[n];
+	}
+	return ok;
+}
+
+static bool rounding_is_hidden(const Module *m, GraphId g) {
+	size_t count = (size_t)m->nodes.count + 1;
+	Rounded r = {m, arena_array(m->arena, count, sizeof *r.carried), arena_array(m->arena, count, sizeof *r.rounded)};
+	memset(r.carried, 0, count * sizeof *r.carried);
+	memset(r.rounded, 0, count * sizeof *r.rounded);
+	for (uint32_t i = 0; i < graph_get(m, g)->carried.count; i++)
+		r.carried[graph_get(m, g)->placeholders.at[graph_get(m, g)->carried.at[i].arg]] = true;
+	return rounds_in(&r, g) && stores_rounded(&r, g);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 bool loop_takes_parts(Module *m, GraphId g, int64_t part) {
 	const Graph *graph = graph_get(m, g);
@@ -197,5 +269,5 @@ bool loop_takes_parts(Module *m, GraphId g, int64_t part) {
 	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
 		if (node_get(m, n)->op != OP_PLACEHOLDER && node_get(m, n)->op != OP_OUTPUT)
 			p.kind[n] = follow(&p, n);
-	return carries_parts(&p, g, carried_facts(m, m->arena, g));
+	return carries_parts(&p, g, carried_facts(m, m->arena, g)) && rounding_is_hidden(m, g);
 }
