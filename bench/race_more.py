@@ -301,7 +301,7 @@ def normal_rows():
                 f"{name} {rows}x{width}",
                 kernel,
                 args,
-                [{}, blocks(128)],
+                [{}, blocks(64), blocks(128)],
                 [(f"xla.{peer}", {})],
                 [blocks(64), blocks(128)],
             )

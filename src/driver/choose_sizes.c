@@ -14,6 +14,8 @@
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled;
  *   - on a chip that overlaps the steps of a loop, the rows of a loop's matmul of which it makes a factor of its only
  *     other one, doubled: at each end of an iteration the MXU runs empty, and the more rows the more seldom.
+ * Of such matmuls (attention's) pallas_narrow_steps takes fewer columns in a step than the block has, where it can
+ * tell that the loop comes to the same (src/shard/parts.c).
  * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
  * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
