@@ -339,7 +339,8 @@ static double weight_cycles(const Skew *s) {
 static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
 	double matmuls = ahead_seconds(s), hidden = matmuls > 0 ? matmuls : weight_cycles(s) / t->clock_hz;
-	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON || (s->loop->type != LOOP_EMIT_PIPELINE && matmuls > 0))
+	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON ||
+	    (s->loop->type != LOOP_EMIT_PIPELINE && matmuls > 0))
 		return true;
 	return hidden * (double)s->loop->dim[0].full_steps > (double)t->pipeline_step_cycles / t->clock_hz;
 }

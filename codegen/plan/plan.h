@@ -458,7 +458,7 @@ typedef struct Plan {
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
 	int64_t vmem_asked; /* of the TPU compiler, bytes */
 	double flops, hbm_bytes;
-	double mxu_seconds; /* of the flops, at the peak of the matrix units for factors of their dtypes */
+	double mxu_seconds;    /* of the flops, at the peak of the matrix units for factors of their dtypes */
 	bool remote;           /* it copies to other devices, or meets them at barriers */
 	ChannelUse *channels;  /* by channel, CHANNELS_MAX of them; NULL: it does not copy */
 	uint32_t sent, come;   /* scratch: semaphores that count what has left, by channel, and what has come */

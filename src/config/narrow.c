@@ -359,8 +359,7 @@ static bool folds_lanes(const Narrowing *w, NodeId n) {
 	uint16_t op = op_canonical(node_get(w->m, n)->op);
 	NodeId x = node_input(w->m, n, 0);
 	if (op_kind(w->m, n) == KIND_REDUCTION)
-		return x != NONE && has_dim(w, x) && !has_dim(w, n) &&
-		       (op == OP_SUM || op == OP_MAX || op == OP_MIN);
+		return x != NONE && has_dim(w, x) && !has_dim(w, n) && (op == OP_SUM || op == OP_MAX || op == OP_MIN);
 	return op_kind(w->m, n) == KIND_MATMUL && !has_dim(w, n);
 }
 

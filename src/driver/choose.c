@@ -94,8 +94,8 @@ static uint32_t legal_long_steps(const Choosing *s) {
 static uint32_t legal_more_rows(const Choosing *s) {
 	bool fenced = s->way.at[ROW_FENCES] == FENCES_PAIRS && must_enlarge(s);
 	uint32_t count = 0;
-	while (count < s->more_rows.count && (!s->more_rows.at[count].overlaps ||
-	                                      (columns_gain(s) && (fenced || !s->may_fence))))
+	while (count < s->more_rows.count &&
+	       (!s->more_rows.at[count].overlaps || (columns_gain(s) && (fenced || !s->may_fence))))
 		count++;
 	return found(s) && !s->relaxed ? count : 0;
 }
@@ -202,8 +202,9 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 	columns_domain(s);
 	s->may_fence = searches(s) && may_fence(s);
 	sizes_domain(s);
-	return s->defaults || s->may_fence || s->columns.size || s->long_rows || s->long_steps.count || s->more_rows.count ||
-	       s->batches.count || (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
+	return s->defaults || s->may_fence || s->columns.size || s->long_rows || s->long_steps.count ||
+	       s->more_rows.count || s->batches.count ||
+	       (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
 }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
@@ -258,9 +259,8 @@ Module *choose_module(const Choosing *s, const ModuleWay *way) {
 
 static bool is_first(const ModuleWay *way) {
 	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_COLUMNS] == COLUMNS_GIVEN &&
-	       way->at[ROW_FENCES] == FENCES_WITHOUT &&
-	       way->at[ROW_SIZES] == SIZES_GIVEN && way->at[ROW_BODY] == BODY_AT_ONCE &&
-	       way->at[ROW_LOOPS] == LOOPS_GIVEN;
+	       way->at[ROW_FENCES] == FENCES_WITHOUT && way->at[ROW_SIZES] == SIZES_GIVEN &&
+	       way->at[ROW_BODY] == BODY_AT_ONCE && way->at[ROW_LOOPS] == LOOPS_GIVEN;
 }
 
 static bool configured(const Choosing *s, const PassContext *context) {
@@ -288,7 +288,8 @@ static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = wide_blocks(s, sizes);
 	bool parts = in_parts(s) && s->best_way.at[ROW_COLUMNS] == COLUMNS_GIVEN;
-	if ((wide && must_enlarge(s)) || must_fence(s) || (parts && must_part(s)) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
+	if ((wide && must_enlarge(s)) || must_fence(s) || (parts && must_part(s)) ||
+	    (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return s->more_rows.at[s->way.which[ROW_SIZES]].overlaps ? OVERLAP_SAVES_AT_LEAST : ROWS_SAVE_AT_LEAST;

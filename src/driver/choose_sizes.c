@@ -282,28 +282,36 @@ bool may_fence(const Choosing *s) {
 	return asked || (first != NONE && columns_gain(s, first));
 }
 
+/* The block of the columns of a step that has more of them than gain, in a loop over them alone; NONE. */
+static BlockId many_columns(const Module *m, GraphId *loop) {
+	NodeId first = chain_of(m);
+	const Type *t = first == NONE ? NULL : node_type(m, first);
+	BlockId b = t ? expr_as_block(m, t->dims[t->count - 1]) : NONE;
+	*loop = first == NONE ? NONE : node_get(m, first)->graph;
+	bool many = b != NONE && size_now(m, b) > CHAIN_COLUMNS && graph_get(m, *loop)->blocks.at[0] == b;
+	return many ? b : NONE;
+}
+
 /* Attention of D = 256 in tiles of [2, 512, 2048] takes 1.37 times as long as in steps of 1024 columns on v6e, 1.21
  * times on v7x: what a step computes is spilled. */
 void columns_domain(Choosing *s) {
 	Module *m = s->start;
+	GraphId loop;
 	Switch asked = (Switch)m->config.narrow_steps.value;
 	bool overlaps = module_loop_type(m) == LOOP_UNROLL ? fences_pass(m) : may_pair(m);
 	if (asked == SWITCH_OFF || (asked == SWITCH_AUTO && !overlaps) || !m->config.block_sizes.set || !m->target ||
-	    module_root(m, 0) == NONE || module_root(m, 1) != NONE)
+	    module_root(m, 0) == NONE || module_root(m, 1) != NONE || many_columns(m, &loop) == NONE)
 		return;
 	m = without_dead(s);
-	NodeId first = chain_of(m);
-	const Type *t = first == NONE ? NULL : node_type(m, first);
-	BlockId b = t ? expr_as_block(m, t->dims[t->count - 1]) : NONE;
-	if (b != NONE && size_now(m, b) > CHAIN_COLUMNS && graph_get(m, node_get(m, first)->graph)->blocks.at[0] == b &&
-	    loop_takes_parts(m, node_get(m, first)->graph, CHAIN_COLUMNS))
+	BlockId b = many_columns(m, &loop);
+	if (b != NONE && loop_takes_parts(m, loop, CHAIN_COLUMNS))
 		s->columns = (WideBlock){b, CHAIN_COLUMNS, false};
 }
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
-	const char *why = value == COLUMNS_PARTS ? "what a step of more columns computes would be spilled"
+	const char *why = value == COLUMNS_PARTS      ? "what a step of more columns computes would be spilled"
 	                  : value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
-	                  : value == SIZES_BATCH    ? "one head's few rows keep no unit busy"
+	                  : value == SIZES_BATCH      ? "one head's few rows keep no unit busy"
 	                  : wide->overlaps ? "at the ends of a loop's iterations the MXU would run empty more often"
 	                                   : "too few rows use what a loop copies at each grid point";
 	while (m->enlarged.count < m->blocks.count)

@@ -4,10 +4,10 @@
  *     m_new = maximum(m, amax(s))                            s: [rows, 2048]
  *     acc_new = acc * exp(m - m_new) + exp(s - m_new) @ v
  *
- * carried.c says that each carried value is such a sum or extreme, and block_parts_matter() (narrow.c) that nothing else
- * mixes lanes of the tile, or looks at its size. Here each value is followed from where lanes are folded to where it
- * joins what is carried: what joins must grow with the parts. acc + 1 counts steps, and so does exp(-m_new) in a sum; of
- * sums that are folded nothing but multiples may be taken. */
+ * carried.c says that each carried value is such a sum or extreme, and block_parts_matter() (narrow.c) that nothing
+ * else mixes lanes of the tile, or looks at its size. Here each value is followed from where lanes are folded to where
+ * it joins what is carried: what joins must grow with the parts. acc + 1 counts steps, and so does exp(-m_new) in a
+ * sum; of sums that are folded nothing but multiples may be taken. */
 #include "cuts.h"
 
 #include "src/config/config.h"
@@ -165,8 +165,8 @@ static PartKind follow(const Parts *p, NodeId n) {
 	return kind == PART_PLAIN || kind == PART_HELD ? PART_PLAIN : PART_OTHER; /* spread over lanes */
 }
 
-/* Each carried value is a sum or an extreme that parts add to, and nothing else leaves the loop. One of 16 bits would be
- * rounded more often. */
+/* Each carried value is a sum or an extreme that parts add to, and nothing else leaves the loop. One of 16 bits would
+ * be rounded more often. */
 static bool carries_parts(const Parts *p, GraphId g, const CarriedFacts *facts) {
 	const Graph *graph = graph_get(p->m, g);
 	bool ok = graph->carried.count > 0 && graph->carried.count == graph_result_count(p->m, g);
@@ -235,8 +235,9 @@ static bool stores_rounded(Rounded *r, GraphId g) {
 	for (NodeId n = graph_first(m, graph_parent(m, g)); n != NONE && ok; n = node_get(m, n)->next) {
 		const Arg *results = graph_results(m, g);
 		bool result = node_get(m, n)->op == OP_GETITEM && node_input(m, n, 0) == graph_get(m, g)->caller;
-		r->rounded[n] = result ? any_in(m, r->rounded, arg_item(m, results, (uint32_t)node_arg(m, n, 1)->integer))
-		                       : any_arg(m, r->rounded, n);
+		r->rounded[n] =
+			result ? any_in(m, r->rounded, arg_item(m, results, (uint32_t)node_arg(m, n, 1)->integer))
+			       : any_arg(m, r->rounded, n);
 		if (op_converts(node_get(m, n)->op) && is_narrow_float(node_type(m, n)->dtype))
 			r->rounded[n] = false;
 		ok = !op_writes(node_get(m, n)->op) || !r->rounded[n];
@@ -246,7 +247,8 @@ static bool stores_rounded(Rounded *r, GraphId g) {
 
 static bool rounding_is_hidden(const Module *m, GraphId g) {
 	size_t count = (size_t)m->nodes.count + 1;
-	Rounded r = {m, arena_array(m->arena, count, sizeof *r.carried), arena_array(m->arena, count, sizeof *r.rounded)};
+	Rounded r = {m, arena_array(m->arena, count, sizeof *r.carried),
+	             arena_array(m->arena, count, sizeof *r.rounded)};
 	memset(r.carried, 0, count * sizeof *r.carried);
 	memset(r.rounded, 0, count * sizeof *r.rounded);
 	for (uint32_t i = 0; i < graph_get(m, g)->carried.count; i++)

@@ -55,7 +55,8 @@ def test_it_is_asked_for():
 def attention(given=None, columns=COLUMNS, weights="bfloat16", result="bfloat16", **changes):
     """Attention of one head; `changes` replace what a step computes, {name: function of values}."""
     g = Graph("one_head")
-    q, k, v = (g.input(x, [n, WIDTH], "bfloat16") for x, n in zip("qkv", (ROWS, columns, columns)))
+    q = g.input("q", [ROWS, WIDTH], "bfloat16")
+    k, v = (g.input(x, [columns, WIDTH], "bfloat16") for x in "kv")
     scale = g.input("scale", [columns], "float32")
     out = g.output("out", [ROWS, WIDTH], result)
     lse = g.output("lse", [ROWS], "float32")
