@@ -292,8 +292,8 @@ static BlockId many_columns(const Module *m, GraphId *loop) {
 	return many ? b : NONE;
 }
 
-/* A loop of attention of D = 256 in tiles of [2, 512, 2048] takes 1.19 times as long as in steps of 1024 columns on v6e,
- * 1.18 times on v7x: what a step computes is spilled. */
+/* A loop of attention of D = 256 in tiles of [2, 512, 2048] takes 1.19 times as long as in steps of 1024 columns on
+ * v6e, 1.18 times on v7x: what a step computes is spilled. */
 void columns_domain(Choosing *s) {
 	Module *m = s->start;
 	GraphId loop;
