@@ -163,20 +163,6 @@ def test_a_ragged_last_step_of_whole_parts():
     assert simulated.wrong(document, ASKED, "v7x") == []
 
 
-def test_columns_that_meet_each_other():
-    """A tile's rows and columns are of one block: all of it counts, also for wide blocks."""
-    g = Graph("within_tiles")
-    x = g.input("x", [4096, 128], "bfloat16")
-    out = g.output("out", [4096, 128], "float32")
-    with g.grid(m=4096) as (m,):
-        rows = x[m, :]
-        out[m, :] = ops.dot(ops.dot(rows, rows.T).to("bfloat16"), rows)
-    g.config(block_sizes={"m": 128})
-    document = g.document()
-    wide = kit.plan(document, "v7x", pallas_wide_blocks="on")
-    assert [dim["steps"] for dim in wide["grid"]] == [32]
-
-
 def test_what_is_said():
     keys = kit.settings({"block_sizes": [2, 512, 2048], "pallas_loop_type": "unroll"})
     said = kit.accepted(kit.path(LARGE), "--explain", "--emit=none", "--target=v6e", *keys).err
