@@ -53,23 +53,36 @@ double matmul_flops(Planner *p, NodeId n) {
 	return flops * (double)expr_number(p->m, node_type(p->m, a)->dims[node_type(p->m, a)->count - 1]);
 }
 
-static void add_flops(Planner *p, GraphId g, double times, double *flops) {
+/* Of factors of 8 bits; 0 in a target: as of bfloat16. */
+static double matmul_rate(const Module *m, NodeId n) {
+	const Target *t = m->target;
+	Dtype a = node_type(m, matmul_operand(m, n, 0))->dtype, b = node_type(m, matmul_operand(m, n, 1))->dtype;
+	bool narrow = dtype_bits(a) == 8 && dtype_bits(b) == 8 && dtype_is_float(a) == dtype_is_float(b);
+	double rate = !narrow ? 0 : dtype_is_float(a) ? t->float8_flops : t->int8_flops;
+	return rate > 0 ? rate : t->bf16_flops;
+}
+
+double matmul_seconds(Planner *p, NodeId n) { return matmul_flops(p, n) / matmul_rate(p->m, n); }
+
+static void add_work(Planner *p, GraphId g, double times, double *flops, double *seconds) {
 	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
 		Lowering how = op_lowering(node_get(p->m, n)->op);
-		if (how == LOWER_MATMUL)
+		if (how == LOWER_MATMUL) {
 			*flops += times * matmul_flops(p, n);
+			*seconds += times * matmul_seconds(p, n);
+		}
 		if (how == LOWER_LOOP) {
 			GraphId body = loop_body(p->m, n);
-			add_flops(p, body, times * loop_steps(p, &p->plan->loops.at[p->plan->loop_of[body]], true),
-			          flops);
+			add_work(p, body, times * loop_steps(p, &p->plan->loops.at[p->plan->loop_of[body]], true),
+			         flops, seconds);
 		}
 	}
 }
 
-double step_flops(Planner *p, const Loop *loop) {
-	double flops = 0;
-	add_flops(p, loop->graph, 1, &flops);
-	return flops;
+double step_matmul_seconds(Planner *p, const Loop *loop) {
+	double flops = 0, seconds = 0;
+	add_work(p, loop->graph, 1, &flops, &seconds);
+	return seconds;
 }
 
 /* Mean bytes of one copy: a dim that the copies walk has its last block cut off at the array's end; one that stays at a
@@ -171,7 +184,7 @@ static void add_exchanged(Planner *p) {
 
 void plan_costs(Planner *p) {
 	Plan *plan = p->plan;
-	add_flops(p, plan->root, grid_points(plan), &plan->flops);
+	add_work(p, plan->root, grid_points(plan), &plan->flops, &plan->mxu_seconds);
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		Operand *o = &plan->operands.at[i];
 		if (o->space != SPACE_WINDOW)

@@ -47,7 +47,8 @@ double loop_entries(Planner *p, uint32_t loop);
  * bytes that a copy of one block moves. */
 double grid_points(const Plan *p);
 double matmul_flops(Planner *p, NodeId n);
-double step_flops(Planner *p, const Loop *loop); /* of one step, with those of the loops in it */
+double matmul_seconds(Planner *p, NodeId n);
+double step_matmul_seconds(Planner *p, const Loop *loop); /* of one step, with those of the loops in it */
 double loop_steps(Planner *p, const Loop *loop, bool tail_too);
 /* How often one grid point computes a node. */
 double node_runs(Planner *p, NodeId n);

@@ -64,7 +64,7 @@ enum { STRAIGHT_OVERLAPS = 2 };
 
 static double overlap_seconds(Planner *p, const Loop *loop) {
 	const Target *t = p->m->target;
-	double once = loop->overlap_flops / t->bf16_flops, steps = loop_steps(p, loop, true);
+	double once = loop->overlap_seconds, steps = loop_steps(p, loop, true);
 	if (loop->type == LOOP_UNROLL)
 		return once * steps / STRAIGHT_OVERLAPS;
 	if (!loop->skewed)
@@ -205,7 +205,7 @@ static double next_blocks_seconds(const Planner *p, int64_t fetches) {
 /* All but what comes between one point and the next. */
 static PointTimes point_times(Planner *p) {
 	const Plan *plan = p->plan;
-	PointTimes t = {.matmul = plan->flops / p->m->target->bf16_flops / grid_points(plan)};
+	PointTimes t = {.matmul = plan->mxu_seconds / grid_points(plan)};
 	double steps = point_steps(p, &t.read);
 	double computed = t.read > t.matmul ? t.read : t.matmul;
 	t.wait = loops_wait(p, steps > 0 ? computed / steps : 0);
@@ -230,7 +230,7 @@ PointTimes plan_point_times(Planner *p) {
 StepTimes plan_step_times(Planner *p, uint32_t l) {
 	const Loop *loop = &p->plan->loops.at[l];
 	const Target *t = p->m->target;
-	StepTimes s = {.matmul = step_flops(p, loop) / t->bf16_flops};
+	StepTimes s = {.matmul = step_matmul_seconds(p, loop)};
 	s.read = registers_seconds(t, step_elements(p->plan, l));
 	s.latency = step_copies(p, loop, &s.hidden, &s.shown) * copy_seconds(t);
 	s.between = loop->type == LOOP_UNROLL ? 0 : step_cycles(p, loop) / (1 + loop->paired) / t->clock_hz;

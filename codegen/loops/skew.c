@@ -318,12 +318,12 @@ static bool overlap_counts(const Planner *p, const char *uncounted) {
 }
 
 /* Matmuls that run ahead and lead to another. */
-static double ahead_flops(const Skew *s) {
-	double flops = 0;
+static double ahead_seconds(const Skew *s) {
+	double seconds = 0;
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
 		if (s->ahead[n] && s->leads[n] && how_of(s, n) == LOWER_MATMUL)
-			flops += matmul_flops(s->p, n);
-	return flops;
+			seconds += matmul_seconds(s->p, n);
+	return seconds;
 }
 
 /* Cycles of the exponents and the like that a step makes of what runs ahead: one for each register. */
@@ -338,8 +338,9 @@ static double weight_cycles(const Skew *s) {
  * steps can hide must be worth that. */
 static bool pays(const Skew *s) {
 	const Target *t = s->p->m->target;
-	double flops = ahead_flops(s), hidden = flops > 0 ? flops / t->bf16_flops : weight_cycles(s) / t->clock_hz;
-	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON || (s->loop->type != LOOP_EMIT_PIPELINE && flops > 0))
+	double matmuls = ahead_seconds(s), hidden = matmuls > 0 ? matmuls : weight_cycles(s) / t->clock_hz;
+	if ((Switch)s->p->m->config.loop_skew.value == SWITCH_ON ||
+	    (s->loop->type != LOOP_EMIT_PIPELINE && matmuls > 0))
 		return true;
 	return hidden * (double)s->loop->dim[0].full_steps > (double)t->pipeline_step_cycles / t->clock_hz;
 }
@@ -391,7 +392,7 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 	}
 	const char *wrong = s->loop->handed.count ? NULL : "the rest of the step reads nothing of it";
 	if (hands_too_much(s)) {
-		s->loop->overlap_flops = 0; /* nothing is lost */
+		s->loop->overlap_seconds = 0; /* nothing is lost */
 		return "it would hand on what it loads";
 	}
 	for (uint32_t i = 0; i < s->loop->handed.count && !wrong && s->loop->type != LOOP_UNROLL; i++)
@@ -525,7 +526,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
 	s.asks = arena_array(p->a, nodes, sizeof *s.asks);
 	bool any = choose_ahead(&s);
-	loop->overlap_flops = counts ? ahead_flops(&s) : 0;
+	loop->overlap_seconds = counts ? ahead_seconds(&s) : 0;
 	if (!loop->skew_why)
 		loop->skew_why = any ? skew_wrong(&s, l) : "no matmul of the next step can run beside a step";
 	if (!loop->skew_why && way_is(p, ROW_SKEW, SKEW_IN_TURN))

@@ -333,7 +333,7 @@ typedef struct Loop {
 	int ahead;                 /* one so many steps later: more than one only where the loop is unrolled */
 	VEC(Handed) handed;        /* and hands it on */
 	const char *skew_why;      /* why, or why not */
-	double overlap_flops;      /* of a step's matmuls that can run beside the step before: skew.c */
+	double overlap_seconds;    /* of a step's matmuls that can run beside the step before: skew.c */
 	bool paired;               /* two steps of a skewed fori_loop stand in one iteration */
 	bool fenced;               /* and each iteration, straight code of its own, behind a fence: it is unrolled */
 	bool flagged;              /* choices by position are made under a flag of the last steps: counted.c */
@@ -458,6 +458,7 @@ typedef struct Plan {
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
 	int64_t vmem_asked; /* of the TPU compiler, bytes */
 	double flops, hbm_bytes;
+	double mxu_seconds;    /* of the flops, at the peak of the matrix units for factors of their dtypes */
 	bool remote;           /* it copies to other devices, or meets them at barriers */
 	ChannelUse *channels;  /* by channel, CHANNELS_MAX of them; NULL: it does not copy */
 	uint32_t sent, come;   /* scratch: semaphores that count what has left, by channel, and what has come */

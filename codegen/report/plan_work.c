@@ -80,10 +80,11 @@ static int mxu_passes(const Plan *p) {
 Roofline plan_roofline(const Plan *p) {
 	const Target *t = p->module->target;
 	Roofline r = {.passes = mxu_passes(p)};
-	r.mxu_seconds = p->flops * r.passes / t->bf16_flops;
+	r.mxu_seconds = p->mxu_seconds * r.passes;
+	r.peak = p->mxu_seconds > 0 ? p->flops / p->mxu_seconds : t->bf16_flops;
 	r.hbm_seconds = p->hbm_bytes / t->hbm_bytes_per_s;
 	r.flops_per_byte = p->hbm_bytes > 0 ? p->flops / p->hbm_bytes : 0;
-	r.balance = t->bf16_flops / r.passes / t->hbm_bytes_per_s;
+	r.balance = r.peak / r.passes / t->hbm_bytes_per_s;
 	r.hbm_bound = r.hbm_seconds >= r.mxu_seconds;
 	return r;
 }

@@ -8,6 +8,7 @@
 /* The least times the target's figures allow, each as if the other cost nothing and everything overlapped. */
 typedef struct Roofline {
 	double mxu_seconds, hbm_seconds;
+	double peak;           /* FLOP/s of the MXU, of factors of their dtypes */
 	double flops_per_byte; /* of the kernel */
 	double balance;        /* FLOPs per byte at which the target's MXU and HBM take equally long */
 	int passes;            /* MXU passes that each product takes */

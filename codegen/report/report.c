@@ -313,7 +313,7 @@ static void put_matmuls(Report *r, Table *table, const Roofline *roof) {
 	table_add(table, r->a,
 	          (Row){{"matmuls", flops_text(a, r->p->flops),
 	                 arena_printf(a, "%s at the MXU's peak of %s%s", time_text(a, roof->mxu_seconds),
-	                              rate_text(a, t->bf16_flops, "FLOP"), passes)}});
+	                              rate_text(a, roof->peak, "FLOP"), passes)}});
 	table_add(table, r->a,
 	          (Row){{"intensity", arena_printf(a, "%s FLOP/B", report_number(a, roof->flops_per_byte, 1)),
 	                 arena_printf(a, "on %s both take equally long at %s", t->name,

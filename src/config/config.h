@@ -26,6 +26,8 @@ bool blocks_narrow(Module *m);
 /* narrow.c: tiles of the block may be of another size if nothing looks at it and no value mixes lanes of that dim:
  * NULL, or what speaks against it. */
 const char *block_size_matters(Module *m, BlockId b);
+/* The same, but that lanes may be folded: into a sum, a greatest or a least value; of parts that divide its range. */
+const char *block_parts_matter(Module *m, BlockId b, int64_t part);
 /* Resolves block sizes, tunables and every expression under the configuration; false after diagnostics. May be called
  * again after the configuration changed. */
 bool module_configure(Module *m, Diag *d);

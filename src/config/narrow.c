@@ -283,12 +283,17 @@ static int64_t narrowed(Narrowing *w, const char **kept) {
 	return *kept ? w->size : narrow;
 }
 
-bool blocks_narrow(Module *m) {
-	bool any = false;
+static Narrowing narrowing(Module *m) {
 	Narrowing w = {.m = m, .calls = arena_array(m->arena, (size_t)m->nodes.count + 1, sizeof *w.calls)};
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		if (node_get(m, n)->op == OP_FOR_LOOP && !node_get(m, n)->dead && node_arg(m, n, 0)->kind == ARG_GRAPH)
 			w.calls[w.call_count++] = n;
+	return w;
+}
+
+bool blocks_narrow(Module *m) {
+	bool any = false;
+	Narrowing w = narrowing(m);
 	m->narrowed.count = 0;
 	for (w.b = 0; w.b < m->blocks.count; w.b++) {
 		Narrowed one = {.asked = m->block_size.at[w.b]};
@@ -349,14 +354,54 @@ static bool keeps_lanes(const Narrowing *w, NodeId n) {
 	return false;
 }
 
-const char *block_size_matters(Module *m, BlockId b) {
-	Narrowing w = {.m = m, .b = b, .size = m->block_size.at[b]};
-	find_dependent(&w);
-	if (in_host_sizes(&w))
+/* Lanes of the dim go into one sum, or one greatest or least value: all of them, and nothing is left of the dim. */
+static bool folds_lanes(const Narrowing *w, NodeId n) {
+	uint16_t op = op_canonical(node_get(w->m, n)->op);
+	NodeId x = node_input(w->m, n, 0);
+	if (op_kind(w->m, n) == KIND_REDUCTION)
+		return x != NONE && has_dim(w, x) && !has_dim(w, n) && (op == OP_SUM || op == OP_MAX || op == OP_MIN);
+	return op_kind(w->m, n) == KIND_MATMUL && !has_dim(w, n);
+}
+
+/* Behind a loop that folds them. */
+static bool stores_none(const Narrowing *w, NodeId n) {
+	return node_get(w->m, n)->op == OP_STORE && !any_operand_has_dim(w, n) &&
+	       !list_has_size(w, node_arg(w->m, n, 1));
+}
+
+/* Lanes meet in it, each with each. */
+static bool has_dim_twice(const Narrowing *w, NodeId n) {
+	const Type *t = node_type(w->m, n);
+	uint32_t count = 0;
+	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
+		count += is_block(w, t->dims[i]);
+	return count > 1;
+}
+
+/* `folds`: lanes may be folded. */
+static const char *tile_matters(Narrowing *w, bool folds) {
+	Module *m = w->m;
+	find_dependent(w);
+	if (in_host_sizes(w))
 		return "a size outside the kernel depends on it";
 	for (NodeId n = 0; n < m->nodes.count; n++)
 		if (!node_get(m, n)->dead &&
-		    (number_is_read(&w, n) || type_reads(&w, node_type(m, n)) || !keeps_lanes(&w, n)))
+		    (number_is_read(w, n) || type_reads(w, node_type(m, n)) || has_dim_twice(w, n) ||
+		     (!keeps_lanes(w, n) && !(folds && (folds_lanes(w, n) || stores_none(w, n))))))
 			return arena_printf(m->arena, "'%s' takes the tile as it is", node_get(m, n)->name);
 	return NULL;
+}
+
+const char *block_size_matters(Module *m, BlockId b) {
+	Narrowing w = {.m = m, .b = b, .size = m->block_size.at[b]};
+	return tile_matters(&w, false);
+}
+
+const char *block_parts_matter(Module *m, BlockId b, int64_t part) {
+	Narrowing w = narrowing(m);
+	w.b = b;
+	w.size = m->block_size.at[b];
+	if (w.size % part != 0 || !range_known(&w) || w.length % part != 0)
+		return "its parts do not divide its range";
+	return tile_matters(&w, true);
 }

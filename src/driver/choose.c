@@ -59,12 +59,26 @@ static uint32_t legal_given(const Choosing *s) {
 
 static uint32_t legal_halved(const Choosing *s) { return s->defaults && !found(s) ? LEVELS : 0; }
 
-static uint32_t legal_unfenced(const Choosing *s) {
+static uint32_t legal_given_columns(const Choosing *s) {
 	(void)s;
 	return 1;
 }
 
-static uint32_t legal_fenced(const Choosing *s) { return s->may_fence && !s->relaxed; }
+static uint32_t legal_column_parts(const Choosing *s) { return s->columns.size && !s->relaxed && searches(s); }
+
+static bool in_parts(const Choosing *s) { return s->way.at[ROW_COLUMNS] == COLUMNS_PARTS; }
+static bool must_part(const Choosing *s) { return (Switch)config_of(s)->narrow_steps.value == SWITCH_ON; }
+
+/* Steps have no more columns than with which they gain by overlapping. */
+static bool columns_gain(const Choosing *s) { return in_parts(s) || !s->columns.size; }
+
+/* Straight code gains nothing by parts. */
+static uint32_t legal_unfenced(const Choosing *s) { return !in_parts(s) || !s->may_fence || must_part(s); }
+
+static uint32_t legal_fenced(const Choosing *s) {
+	bool asked = (Switch)config_of(s)->fenced_steps.value == SWITCH_ON;
+	return s->may_fence && !s->relaxed && (asked || columns_gain(s));
+}
 
 static bool must_enlarge(const Choosing *s) { return (Switch)config_of(s)->wide_blocks.value == SWITCH_ON; }
 
@@ -80,7 +94,8 @@ static uint32_t legal_long_steps(const Choosing *s) {
 static uint32_t legal_more_rows(const Choosing *s) {
 	bool fenced = s->way.at[ROW_FENCES] == FENCES_PAIRS && must_enlarge(s);
 	uint32_t count = 0;
-	while (count < s->more_rows.count && (fenced || !s->may_fence || !s->more_rows.at[count].overlaps))
+	while (count < s->more_rows.count &&
+	       (!s->more_rows.at[count].overlaps || (columns_gain(s) && (fenced || !s->may_fence))))
 		count++;
 	return found(s) && !s->relaxed ? count : 0;
 }
@@ -184,10 +199,12 @@ static bool start(Choosing *s, Compilation *c, Module *m) {
 		s->defaults = s->defaults || block_is_chosen(&m->blocks.at[b]);
 	if (searches(s))
 		rows_domain(s);
-	s->may_fence = searches(s) && may_fence(s->start);
+	columns_domain(s);
+	s->may_fence = searches(s) && may_fence(s);
 	sizes_domain(s);
-	return s->defaults || s->may_fence || s->long_rows || s->long_steps.count || s->more_rows.count ||
-	       s->batches.count || (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
+	return s->defaults || s->may_fence || s->columns.size || s->long_rows || s->long_steps.count ||
+	       s->more_rows.count || s->batches.count ||
+	       (searches(s) && (may_split_body(s) || may_gather(s) || may_join(s)));
 }
 
 /* ---- one way ----------------------------------------------------------------------------------------------------- */
@@ -220,6 +237,8 @@ static void apply(const Choosing *s, const ModuleWay *way, Module *m) {
 		m->default_level = which + 1;
 	if (wide_blocks(s, sizes))
 		sizes_enlarge(m, &wide_blocks(s, sizes)->at[which], sizes);
+	if (way->at[ROW_COLUMNS] == COLUMNS_PARTS)
+		sizes_enlarge(m, &s->columns, COLUMNS_PARTS);
 	m->fenced = way->at[ROW_FENCES] == FENCES_PAIRS;
 	m->whole_rows = way->at[ROW_LOOPS] == LOOPS_JOINED;
 	if (m->whole_rows)
@@ -239,9 +258,9 @@ Module *choose_module(const Choosing *s, const ModuleWay *way) {
 }
 
 static bool is_first(const ModuleWay *way) {
-	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_FENCES] == FENCES_WITHOUT &&
-	       way->at[ROW_SIZES] == SIZES_GIVEN && way->at[ROW_BODY] == BODY_AT_ONCE &&
-	       way->at[ROW_LOOPS] == LOOPS_GIVEN;
+	return way->at[ROW_ROWS] == ROWS_WHOLE && way->at[ROW_COLUMNS] == COLUMNS_GIVEN &&
+	       way->at[ROW_FENCES] == FENCES_WITHOUT && way->at[ROW_SIZES] == SIZES_GIVEN &&
+	       way->at[ROW_BODY] == BODY_AT_ONCE && way->at[ROW_LOOPS] == LOOPS_GIVEN;
 }
 
 static bool configured(const Choosing *s, const PassContext *context) {
@@ -268,7 +287,9 @@ static bool must_fence(const Choosing *s) {
 static double saves_at_least(const Choosing *s) {
 	ChoiceValue sizes = s->way.at[ROW_SIZES];
 	bool wide = wide_blocks(s, sizes);
-	if ((wide && must_enlarge(s)) || must_fence(s) || (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
+	bool parts = in_parts(s) && s->best_way.at[ROW_COLUMNS] == COLUMNS_GIVEN;
+	if ((wide && must_enlarge(s)) || must_fence(s) || (parts && must_part(s)) ||
+	    (s->way.at[ROW_LOOPS] == LOOPS_JOINED && must_join(s)))
 		return 0;
 	if (sizes == SIZES_MORE_ROWS)
 		return s->more_rows.at[s->way.which[ROW_SIZES]].overlaps ? OVERLAP_SAVES_AT_LEAST : ROWS_SAVE_AT_LEAST;
@@ -444,6 +465,7 @@ static const char *detail(const Choosing *s, const ModuleWay *way, ChoiceRow row
 		return block_text(s, &wide->at[which]);
 	switch (way->at[row]) {
 	case ROWS_DIVIDED: return arena_printf(a, " (%s)", rows_text(a, &s->rows_divided));
+	case COLUMNS_PARTS: return block_text(s, &s->columns);
 	case ROWS_CUT: return arena_printf(a, " (%s)", rows_text(a, &s->rows_cut));
 	case SIZES_HALVED: return arena_printf(a, " (halved %u times)", which + 1);
 	default: return "";

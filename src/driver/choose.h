@@ -43,6 +43,7 @@ typedef struct Choosing {
 	/* domains */
 	ConfigList rows_divided, rows_cut; /* not set: there are none */
 	WideBlocks long_steps, more_rows, batches;
+	WideBlock columns; /* of steps that may take parts of them; size 0: none */
 	bool defaults, long_rows, may_split, may_one_hot, may_fence;
 	int64_t row_bytes; /* of rows that loops could take whole; 0: none */
 	/* what was tried */
@@ -59,8 +60,10 @@ void rows_domain(Choosing *s);
 const char *rows_text(Arena *a, const ConfigList *list);
 /* choose_sizes.c: tiles of several blocks. */
 void sizes_domain(Choosing *s);
-/* Unrolled steps may stand in pairs behind fences. */
-bool may_fence(const Module *m);
+/* Parts of the columns of steps. */
+void columns_domain(Choosing *s);
+/* Unrolled steps may stand in pairs behind fences, or could if each took a part of the columns. */
+bool may_fence(const Choosing *s);
 /* As many rows of the root's block as fill a large tile, if nothing looks at its size. */
 void sizes_of_whole_rows(Module *m, int64_t row_bytes);
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value);

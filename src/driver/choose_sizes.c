@@ -14,12 +14,15 @@
  *   - in a kernel with loops, the rows of a loop's matmul that are fewer than the MXU's, doubled;
  *   - on a chip that overlaps the steps of a loop, the rows of a loop's matmul of which it makes a factor of its only
  *     other one, doubled: at each end of an iteration the MXU runs empty, and the more rows the more seldom.
+ * Of such matmuls (attention's) pallas_narrow_steps takes fewer columns in a step than the block has, where it can
+ * tell that the loop comes to the same (src/shard/parts.c).
  * `on` enlarges them as far in both, whatever is estimated. What is refused as it was asked for stays refused. Blocks
  * that the configuration does not give are the defaults' (default_blocks.c), and stay. */
 #include "choose.h"
 #include "passes/rows/rows.h"
 #include "passes/simplify/simplify.h"
 #include "src/config/config.h"
+#include "src/shard/shard.h"
 
 /* Of HBM, in seconds: the latency of a copy is about 0.2e-6 (seconds.c, COPY_CYCLES with the grid's own steps). */
 #define SHORT_STEP 0.5e-6
@@ -135,6 +138,16 @@ static NodeId first_of_chain(const Module *m, BlockId b) {
 	return count == 2 ? first : NONE;
 }
 
+static int64_t columns_of(const Module *m, NodeId matmul) {
+	const Type *t = node_type(m, matmul);
+	return expr_number(m, t->dims[t->count - 1]);
+}
+
+/* A step has no more columns than gain, or may take parts of them. */
+static bool columns_gain(const Choosing *s, NodeId first) {
+	return columns_of(s->start, first) <= CHAIN_COLUMNS || s->columns.size;
+}
+
 /* Where the block is such rows, and steps can overlap: so many rows, those of all its tile's batches together, are as
  * many as gain. 0: it is not, or there are more of them. */
 static int64_t rows_of_chain(const Choosing *s, const Module *m, BlockId b) {
@@ -145,7 +158,7 @@ static int64_t rows_of_chain(const Choosing *s, const Module *m, BlockId b) {
 	int64_t rows = CHAIN_ROWS;
 	for (uint32_t i = 0; i + 2 < t->count; i++)
 		rows /= int_max(expr_number(m, t->dims[i]), 1);
-	return expr_number(m, t->dims[t->count - 1]) <= CHAIN_COLUMNS ? rows : 0;
+	return columns_gain(s, first) ? rows : 0;
 }
 
 /* ---- the domains ------------------------------------------------------------------------------------------------- */
@@ -239,27 +252,66 @@ void sizes_domain(Choosing *s) {
 	}
 }
 
-/* Attention of D = 256 in tiles of [2, 512, 2048] takes 16% longer with fences than without, on v6e. */
-bool may_fence(const Module *m) {
-	const Config *c = &m->config;
+/* The first of such two matmuls, whichever block their rows are; NONE. */
+static NodeId chain_of(const Module *m) {
 	GraphId root = module_root(m, 0);
-	Switch asked = (Switch)c->fenced_steps.value;
-	bool can = asked != SWITCH_OFF && root != NONE && m->target && m->target->skews_loops &&
-	           module_loop_type(m) == LOOP_UNROLL && c->matmul_ahead.value == AHEAD_AUTO &&
-	           (Switch)c->loop_skew.value != SWITCH_OFF && (Switch)c->step_pairs.value != SWITCH_OFF &&
-	           (Switch)c->fori_dma.value != SWITCH_ON && (Switch)c->straight_loops.value != SWITCH_ON;
-	bool any = asked == SWITCH_ON;
-	for (uint32_t i = 0; can && !any && i < graph_get(m, root)->blocks.count; i++) {
-		NodeId first = first_of_chain(m, graph_get(m, root)->blocks.at[i]);
-		const Type *t = first == NONE ? NULL : node_type(m, first);
-		any = t && expr_number(m, t->dims[t->count - 1]) <= CHAIN_COLUMNS;
-	}
-	return can && any;
+	NodeId first = NONE;
+	for (uint32_t i = 0; root != NONE && first == NONE && i < graph_get(m, root)->blocks.count; i++)
+		first = first_of_chain(m, graph_get(m, root)->blocks.at[i]);
+	return first;
+}
+
+/* Steps overlap: skewed, in pairs. */
+static bool may_pair(const Module *m) {
+	const Config *c = &m->config;
+	return m->target && m->target->skews_loops && (Switch)c->loop_skew.value != SWITCH_OFF &&
+	       (Switch)c->step_pairs.value != SWITCH_OFF;
+}
+
+static bool fences_pass(const Module *m) {
+	const Config *c = &m->config;
+	return (Switch)c->fenced_steps.value != SWITCH_OFF && module_root(m, 0) != NONE && may_pair(m) &&
+	       module_loop_type(m) == LOOP_UNROLL && c->matmul_ahead.value == AHEAD_AUTO &&
+	       (Switch)c->fori_dma.value != SWITCH_ON && (Switch)c->straight_loops.value != SWITCH_ON;
+}
+
+bool may_fence(const Choosing *s) {
+	const Module *m = s->start;
+	NodeId first = fences_pass(m) ? chain_of(m) : NONE;
+	bool asked = fences_pass(m) && (Switch)m->config.fenced_steps.value == SWITCH_ON;
+	return asked || (first != NONE && columns_gain(s, first));
+}
+
+/* The block of the columns of a step that has more of them than gain, in a loop over them alone; NONE. */
+static BlockId many_columns(const Module *m, GraphId *loop) {
+	NodeId first = chain_of(m);
+	const Type *t = first == NONE ? NULL : node_type(m, first);
+	BlockId b = t ? expr_as_block(m, t->dims[t->count - 1]) : NONE;
+	*loop = first == NONE ? NONE : node_get(m, first)->graph;
+	bool many = b != NONE && size_now(m, b) > CHAIN_COLUMNS && graph_get(m, *loop)->blocks.at[0] == b;
+	return many ? b : NONE;
+}
+
+/* A loop of attention of D = 256 in tiles of [2, 512, 2048] takes 1.19 times as long as in steps of 1024 columns on
+ * v6e, 1.18 times on v7x: what a step computes is spilled. */
+void columns_domain(Choosing *s) {
+	Module *m = s->start;
+	GraphId loop;
+	Switch asked = (Switch)m->config.narrow_steps.value;
+	bool overlaps = module_loop_type(m) == LOOP_UNROLL ? fences_pass(m) : may_pair(m);
+	if (asked == SWITCH_OFF || (asked == SWITCH_AUTO && !overlaps) || !m->config.block_sizes.set || !m->target ||
+	    module_root(m, 0) == NONE || module_root(m, 1) != NONE || many_columns(m, &loop) == NONE)
+		return;
+	m = without_dead(s);
+	BlockId b = many_columns(m, &loop);
+	if (b != NONE && loop_takes_parts(m, loop, CHAIN_COLUMNS))
+		s->columns = (WideBlock){b, CHAIN_COLUMNS, false};
 }
 
 void sizes_enlarge(Module *m, const WideBlock *wide, ChoiceValue value) {
-	const char *why = value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
-	                  : value == SIZES_BATCH    ? "one head's few rows keep no unit busy"
+	const char *why = value == COLUMNS_PARTS      ? "what a step of more columns computes would be spilled"
+	                  : value == SIZES_LONG_STEPS ? "a grid step would copy too little to hide the latency of HBM"
+	                  : value == SIZES_BATCH      ? "one head's few rows keep no unit busy"
 	                  : wide->overlaps ? "at the ends of a loop's iterations the MXU would run empty more often"
 	                                   : "too few rows use what a loop copies at each grid point";
 	while (m->enlarged.count < m->blocks.count)

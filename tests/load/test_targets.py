@@ -75,6 +75,8 @@ def test_the_figures_are_those_of_jax(chip):
     assert ours["mxu_size"] == jax.mxu_column_size
     assert ours["hbm_bytes_per_s"] == jax.mem_bw_bytes_per_second
     assert ours["bf16_flops"] == jax.bf16_ops_per_second
+    assert ours["int8_flops"] == jax.int8_ops_per_second
+    assert ours["float8_flops"] == jax.fp8_ops_per_second
 
 
 @pytest.mark.parametrize("chip", PROFILED)

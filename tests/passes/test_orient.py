@@ -251,7 +251,7 @@ def test_a_float16_load_is_turned_once_it_is_float32():
 def test_a_large_mxu_turns_what_it_works_ahead_of(blocks, loop, turned):
     """In a loop many rows of at most 1024 columns, in straight code tiles of at most 2 MiB."""
     config = {"block_sizes": list(blocks), "pallas_wide_blocks": "off", "pallas_loop_type": loop}
-    config["pallas_fenced_steps"] = "off"
+    config |= {"pallas_fenced_steps": "off", "pallas_narrow_steps": "off"}
     found = kit.emitted("none", "attention_b8_h32_s8192_d256", "--explain", target="v6e", **config)
     assert ("'bmm' is computed transposed" in found.err) == turned
 

@@ -140,6 +140,7 @@ def test_a_given_count_is_kept(tmp_path):
 
 def test_the_refusal_names_what_is_large_and_what_fits():
     config = {"block_sizes": [16, 512, 2048], "pallas_loop_type": "unroll"}
+    config["pallas_narrow_steps"] = "off"
     found = refused(1, "--target=v7x", *settings(config), LONG)
     assert re.search(r"windows of k_in take 67108864, of v_in 67108864 \[vmem\]", found)
     assert "lse" not in found

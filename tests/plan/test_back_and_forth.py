@@ -23,6 +23,19 @@ def test_where_a_turn_is_waited_for(chip, turns):
     assert walks(plan(chip=chip, **BLOCKS)) == [False, turns]
 
 
+@pytest.mark.parametrize(
+    ("graph", "chip", "turns"),
+    [
+        ("int8_matmul_4096", "v6e", True),  # 6.4 us at a turn; a point computes 4.7
+        ("int8_matmul_4096", "v7x", False),  # which has no such rate
+        ("fp8_matmul_4096", "v6e", False),  # nor has this
+        ("fp8_matmul_4096", "v7x", False),
+    ],
+)
+def test_factors_of_8_bits_have_rates_of_their_own(graph, chip, turns):
+    assert walks(plan(graph, chip, **BLOCKS)) == [False, turns]
+
+
 def test_what_it_saves():
     """Three turns, at each of which y's block of 8 MiB stays."""
     forth, back = (plan(pallas_back_and_forth=way, **BLOCKS) for way in ("off", "on"))

@@ -38,7 +38,7 @@ def test_attention_is_fenced(chip):
     ("chip", "blocks", "keys"),
     [
         ("v5e", [1, 512, 1024], {}),  # steps do not overlap there
-        ("v7x", [2, 512, 2048], {}),  # many columns
+        ("v7x", [2, 512, 2048], {"pallas_narrow_steps": "off"}),  # many columns
         ("v6e", [1, 256, 512], {"pallas_wide_blocks": "off"}),  # rows are reduced along lanes
         ("v7x", [1, 512, 1024], {"pallas_fenced_steps": "off"}),
         ("v7x", [1, 512, 1024], {"pallas_matmul_ahead": 1}),

@@ -8,6 +8,7 @@ import kit
 import pytest
 import simulated
 import sized
+from pallasc.build import Graph, ops
 
 
 def grid(graph, chip="v7x", **config):
@@ -103,6 +104,19 @@ def test_tiles_of_random_numbers_may_be_wide():
     assert grid(document, pallas_wide_blocks="off") == [128, 1]
     assert grid(document, **wide) == [1, 1]
     assert simulated.wrong(document, wide, "v7x") == []
+
+
+@pytest.mark.parametrize("asked", ["auto", "on"])
+def test_rows_of_a_tile_that_meet_each_other_stay(asked):
+    """Each row of a tile with each: [m, m] has the block twice."""
+    g = Graph("within_tiles")
+    x = g.input("x", [4096, 128], "bfloat16")
+    out = g.output("out", [4096, 128], "float32")
+    with g.grid(m=4096) as (m,):
+        rows = x[m, :]
+        out[m, :] = ops.dot(ops.dot(rows, rows.T).to("bfloat16"), rows)
+    g.config(block_sizes={"m": 64})
+    assert grid(g.document(), pallas_wide_blocks=asked) == [64]
 
 
 def test_default_blocks_stay():
