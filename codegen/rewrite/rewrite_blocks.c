@@ -485,7 +485,7 @@ static void put_group(Blocks *b, uint32_t g, StmtId before, KArg *results) {
 	int64_t rows = block_of(b->size[0]);
 	Group group = {.b = b, .before = before, .cut[0] = {g * rows, rows}};
 	group.done = arena_array(b->k->arena, b->values, sizeof *group.done);
-	memset(group.done, 0xff, (b->values + 1) * sizeof *group.done);
+	memset(group.done, 0xff, b->values * sizeof *group.done);
 	for (uint32_t t = 0; t < b->count; t++) {
 		group.cut[1] = b->steps[t].columns[g];
 		if (group.cut[1].size && b->steps[t].ahead != NONE)

@@ -119,15 +119,16 @@ static bool labels_of_region(const Module *m, NodeId n, Labels *l) {
 		const Arg *entry = arg_item(m, index, i);
 		if (entry_gathers(m, entry)) {
 			const Type *t = node_type(m, entry->node);
+			if (gathers++) /* the dims of several would be more than there are */
+				return false;
 			for (uint32_t k = 0; k < t->count; k++)
 				l->dims[l->rank++] = t->dims[k];
-			gathers++;
 		} else if (entry_is_dim(m, entry)) {
 			BlockId b = arg_block(m, entry);
 			l->dims[l->rank++] = b == NONE ? NONE : expr_block((Module *)m, b);
 		}
 	}
-	return gathers <= 1;
+	return true;
 }
 
 static void add_mask(Jagged *j, uint32_t param, NodeId mask) {
