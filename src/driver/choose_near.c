@@ -67,10 +67,11 @@ static bool measure(const Climb *n, Spot *p, Program *program) {
 	return true;
 }
 
-/* All blocks are as large as where the climb stands, and loops are lowered in the same way. */
+/* All blocks are as large as where the climb stands, and loops are lowered in the same way. No passes ran on `there`,
+ * which add blocks. */
 static bool is_here(const Climb *n, const Spot *p) {
 	const Module *here = n->at.trial.context.module, *there = p->trial.context.module;
-	for (BlockId b = 0; b < here->narrowed.count && p->way.type == n->at.way.type; b++)
+	for (BlockId b = 0; b < there->narrowed.count && p->way.type == n->at.way.type; b++)
 		if (here->narrowed.at[b].size != there->narrowed.at[b].size)
 			return false;
 	return p->way.type == n->at.way.type;
@@ -227,7 +228,7 @@ static const char *words_of(const Climb *n) {
 	const Module *m = n->at.trial.context.module;
 	Text t;
 	text_init(&t, n->s->c->arena);
-	for (BlockId b = 0; b < m->blocks.count; b++)
+	for (BlockId b = 0; b < n->s->start->defaults.count; b++) /* passes may have added blocks */
 		if (n->s->start->defaults.at[b].taken)
 			text_printf(&t, "%s%s %lld", t.length ? ", " : "", m->blocks.at[b].name,
 			            (long long)m->narrowed.at[b].asked);

@@ -89,7 +89,11 @@ static Source source_of(Run *r, const char *name, const void *data, size_t size)
 enum { MEMORY_MOST = 256 << 20 };
 
 #if WITH_ASAN
-#include <sanitizer/allocator_interface.h>
+/* Of every ASan, though gcc has no header with them. */
+int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void *at, size_t size),
+                                              void (*given)(const volatile void *at));
+size_t __sanitizer_get_allocated_size(const volatile void *at);
+
 static int64_t held, most_held; /* since it started */
 
 static void count_malloc(const volatile void *at, size_t size) {
@@ -98,7 +102,7 @@ static void count_malloc(const volatile void *at, size_t size) {
 	most_held = held > most_held ? held : most_held;
 }
 
-static void count_free(const volatile void *at) { held -= at ? __sanitizer_get_allocated_size((const void *)at) : 0; }
+static void count_free(const volatile void *at) { held -= at ? (int64_t)__sanitizer_get_allocated_size(at) : 0; }
 
 static void memory_start(void) {
 	static bool counts;

@@ -69,6 +69,7 @@ static const struct {
 } open_graphs[] = {
 	{"testdata/graphs/attention.json", NULL, false},
 	{"testdata/graphs/attention_b8_h32_s8192_d256.json", "pallas_loop_type=unroll", false},
+	{"testdata/graphs/attention_b8_h32_s8192_d256.json", "block_sizes=[2,512,2048]", false},
 	{"testdata/graphs/matmul_4096.json", NULL, true},
 	{"testdata/graphs/matmul_4096.json", "block_sizes=[64,256,256]", false},
 	{"testdata/graphs/layer_norm_bwd_4096_10240.json", "block_sizes=[256]", false},
@@ -85,11 +86,15 @@ static const struct {
 };
 
 static void marks(const Module *m, bool taken[VALUE_COUNT]) {
-	bool wide = false, heads = false;
+	bool wide = false, heads = false, parts = false;
 	for (BlockId b = 0; b < m->enlarged.count; b++) {
-		wide = wide || m->enlarged.at[b].size;
-		heads = heads || (m->enlarged.at[b].size && m->blocks.at[b].size != NONE);
+		const Enlarged *e = &m->enlarged.at[b];
+		bool part = e->size && strstr(e->why, "a step of more columns");
+		parts = parts || part;
+		wide = wide || (e->size && !part);
+		heads = heads || (e->size && !part && m->blocks.at[b].size != NONE);
 	}
+	taken[parts ? COLUMNS_PARTS : COLUMNS_GIVEN] = true;
 	taken[m->default_level       ? SIZES_HALVED
 	      : !wide                ? SIZES_GIVEN
 	      : heads                ? SIZES_BATCH
