@@ -116,8 +116,6 @@ def attention_rows():
         [*peers(causal=True), ("jax.flash_masked", flash(1024, 1024, 512, causal=True))],
         [small],
         lambda far: far >= 0,
-        heads=8,  # a grid point may take several, and the first load of K and V counts less
-        groups=8,
     )
     window = 1024
     yield masked(
