@@ -87,11 +87,11 @@ def slim(document):
 
 def all_documents():
     """Documents as they are, and made slim where that can be."""
-    yield from documents()
-    for _, document in documents():
+    for text, document in documents():
+        yield text, document
         try:
-            made = slim(document)
-        except (AttributeError, KeyError, TypeError):
+            made = slim(json.loads(text))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             continue
         yield json.dumps(made, separators=(",", ":")).encode(), made
 
@@ -157,7 +157,9 @@ def seeds(target):
     """The folder of a target's seeds, made where it is missing."""
     folder = BUILD / "seeds" / target
     if not folder.exists():
-        write_all(folder, SEEDS[target]())
+        made = folder.with_suffix(".new")
+        write_all(made, SEEDS[target]())
+        made.rename(folder)
     return folder
 
 
