@@ -131,9 +131,14 @@ static Program *program_make(Arena *a, Module *m, Diag *d, int64_t *left, bool s
 	Program *g = program_start(a, m, d);
 	bool ok = g != NULL;
 	for (uint32_t k = 0; g && k < root_count(m); k++) {
+		const ArenaMark before = arena_mark(a);
 		Module *root = root_module(m, a, k);
 		Search *s = searched && root_count(m) == 1 ? NULL : search_start(a, root, left);
 		Plan *plan = s ? search_plan(s) : NULL;
+		if (!plan && root != m) { /* of many roots, drafts that come to nothing would add up */
+			arena_release(a, before);
+			root = root_module(m, a, k);
+		}
 		plan = plan ? plan : plan_frugal(a, root, d, left);
 		vec_push(a, &g->kernels, plan);
 		ok = ok && plan;

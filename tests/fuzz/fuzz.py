@@ -35,6 +35,8 @@ LONGEST = 65_536  # bytes of an input
 SHORT = {"load": 1024, "compile": 1536, "kernel": 2048, "target": 512}  # of most inputs
 LONG = 32  # one execution in so many is of long ones; of a campaign by time a quarter of it
 PIECE = {"load": 200_000, "compile": 20_000, "kernel": 20_000, "target": 10_000}  # executions
+PIECE_SECONDS = 240  # of one process at most, where RUNS says how long all of it is
+MOST_FINDS = 20
 KEPT = {"load": 4096, "compile": 6144, "kernel": 8192, "target": 2048}  # of one in the corpus
 ROOM = 350_000  # bytes of a target's corpus
 CHIPS = ("v5e", "v6e", "v7x", "v5p")
@@ -87,11 +89,11 @@ def slim(document):
 
 def all_documents():
     """Documents as they are, and made slim where that can be."""
-    yield from documents()
-    for _, document in documents():
+    for text, document in documents():
+        yield text, document
         try:
-            made = slim(document)
-        except (AttributeError, KeyError, TypeError):
+            made = slim(json.loads(text))
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             continue
         yield json.dumps(made, separators=(",", ":")).encode(), made
 
@@ -157,7 +159,9 @@ def seeds(target):
     """The folder of a target's seeds, made where it is missing."""
     folder = BUILD / "seeds" / target
     if not folder.exists():
-        write_all(folder, SEEDS[target]())
+        made = folder.with_suffix(".new")
+        write_all(made, SEEDS[target]())
+        made.rename(folder)
     return folder
 
 
@@ -185,7 +189,7 @@ def run_once(target, longest, seed, seconds, runs):
         f"-artifact_prefix={found}/{target}-",
         f"-seed_inputs=@{BUILD / f'{target}.inputs'}",
         *([f"-runs={runs}"] if runs else []),
-        *([f"-max_total_time={max(int(seconds), 1)}"] if seconds else []),
+        f"-max_total_time={max(int(seconds), 1)}",
         work,
     ]
     log = BUILD / f"{target}.log"
@@ -226,22 +230,20 @@ def campaign(target, seed, seconds, runs, log):
         "began": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     for longest, part_seconds, part_runs in parts(target, seconds, runs):
-        start, executions = time.monotonic(), 0
-        while row["finds"] <= 20:
-            left = part_seconds and part_seconds - (time.monotonic() - start)
+        start, executions, count = time.monotonic(), 0, 1
+        while row["finds"] <= MOST_FINDS and count:
+            left = part_seconds - (time.monotonic() - start) if part_seconds else PIECE_SECONDS
             more = part_runs and part_runs - executions
-            if (part_seconds and left < 1) or (part_runs and more <= 0):
+            if left < 1 or (part_runs and more <= 0):
                 break
             count, found = run_once(target, longest, seed, left, more)
             seed += 1
             executions += count
+            row["executions"] += count
             row["finds"] += found
-            if not found:
-                break
-        row["executions"] += executions
-        row["seconds"] = round(time.monotonic() - began)
-        if log:
-            record(log, row)
+            row["seconds"] = round(time.monotonic() - began)
+            if log:
+                record(log, row)
     print(
         f"{target}: {row['executions']} executions in {row['seconds']} s from seed {row['seed']}, "
         f"{row['finds']} finds",
