@@ -100,13 +100,28 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 
 /* ---- what is carried -------------------------------------------------------------------------------------------- */
 
+/* Mosaic hands no tile of bools from step to step where its lanes lie otherwise at first ("failed to legalize scf.for"):
+ * they are ints. A scalar is none, and straight code hands nothing on. */
+static bool hands_bools(const Builder *b, const Loop *loop, uint32_t i) {
+	NodeId n = placeholder_of(b, loop, i);
+	return loop->type != LOOP_UNROLL && loop->carries.at[i].place != CARRY_SCRATCH && type_rank(b, n) > 0 &&
+	       node_type(b->m, n)->dtype == DTYPE_BOOL;
+}
+
+static KArg as_bools(Builder *b, KArg ints) {
+	KArg bools = build_unary(b, K_CONVERT, DTYPE_BOOL, ints);
+	kernel_value_at(b->k, bools.value)->layout = b->k->values.at[ints.value].layout;
+	return bools;
+}
+
 static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 	const Loop *loop = &b->plan->loops.at[l];
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		NodeId n = placeholder_of(b, loop, i);
 		int64_t shape[DIM_MAX];
 		uint32_t rank = type_rank(b, n) ? built_shape(b, n, b->plan->values[n].form, shape) : 0;
-		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, node_type(b->m, n)->dtype, rank, shape,
+		Dtype dtype = hands_bools(b, loop, i) ? DTYPE_I32 : node_type(b->m, n)->dtype;
+		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, dtype, rank, shape,
 		                         node_get(b->m, n)->name);
 		KValue *x = kernel_value_at(b->k, v);
 		x->layout = build_layout(x, b->plan->values[n].form, type_rank(b, n) == 1);
@@ -124,8 +139,11 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool first = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
 			const Arg *x = arg_item(b->m, loop_args(b->m, call), loop->carries.at[i].arg);
-			if (first == (bool)scratch)
-				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
+			if (first != (bool)scratch)
+				continue;
+			initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
+			if (hands_bools(b, loop, i))
+				initial[i] = build_unary(b, K_CONVERT, DTYPE_I32, initial[i]);
 		}
 }
 
@@ -141,6 +159,9 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	RegionId outer = b->at;
 	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
 	b->at = body;
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		if (hands_bools(b, loop, i))
+			b->value[placeholder_of(b, loop, i)] = as_bools(b, karg_value(out->carried.at[i]));
 	build_graph(b, loop->graph);
 	for (uint32_t i = 0; i < loop->handed.count; i++) {
 		const Handed *h = &loop->handed.at[i];
@@ -150,9 +171,12 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 		KHanded handed = {v, scratch_or_none(b, h->scratch), scratch_or_none(b, h->odd)};
 		vec_push(b->a, &out->handed, handed);
 	}
-	for (uint32_t i = 0; i < loop->carries.count; i++)
+	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		results[i] = build_arg(b, arg_item(b->m, graph_results(b->m, loop->graph), loop->carries.at[i].output),
 		                       b->plan->values[placeholder_of(b, loop, i)].form);
+		if (hands_bools(b, loop, i))
+			results[i] = build_unary(b, K_CONVERT, DTYPE_I32, results[i]);
+	}
 	build_statement(b, K_YIELD, loop->carries.count, results);
 	b->at = outer;
 }
@@ -170,7 +194,8 @@ static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		ValueId carried = kernel_stmt(b->k, s)->loop->carried.at[i];
 		ValueId v = kernel_result_like(b->k, s, carried, b->k->values.at[carried].name);
-		give_result(b, call, loop->carries.at[i].output, karg_value(v));
+		KArg result = karg_value(v);
+		give_result(b, call, loop->carries.at[i].output, hands_bools(b, loop, i) ? as_bools(b, result) : result);
 	}
 }
 

@@ -95,7 +95,7 @@ class Soak:
         self.seen.add(digest)
         turn, place = divmod(number, len(self.ways))
         way = case["way"] = self.ways[place]
-        case["thorough"] = not turn % THOROUGH
+        case["thorough"] = not number % THOROUGH
         examine = self.examiner.examine
         if way == "AOT":
             case["chip"] = properties.CHIPS[turn % len(properties.CHIPS)]
