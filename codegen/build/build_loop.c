@@ -38,6 +38,13 @@ static void build_dims(Builder *b, uint32_t l, KLoop *out) {
 
 static BufferId scratch_or_none(const Builder *b, uint32_t s) { return s == NONE ? NONE : b->scratch[s]; }
 
+/* The only block along the dim, of a pipeline whose steps are counted at run time: Mosaic does not see that there is one
+ * at most, and takes no offset among lanes that it does not know. */
+static bool covers_all(const Loop *loop, const Operand *o, const Window *win, uint32_t d) {
+	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed &&
+	       d + 1 == o->rank && win->block[d] == o->shape[d];
+}
+
 static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	const Window *win = &b->plan->loops.at[l].windows.at[w];
 	const Operand *o = &b->plan->operands.at[win->operand];
@@ -67,6 +74,8 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d])
 		           : win->around[d] ? build_base(b, &around)
 		                            : build_affine(b, &at);
+		if (covers_all(&b->plan->loops.at[l], o, win, d))
+			index[d] = int_const(b->k, 0);
 		if (win->dma && o->within && o->within->first[d]) {
 			IntId first = int_const(b->k, o->within->first[d]);
 			index[d] = int_binary(b->k, INT_ADD, index[d],
