@@ -200,12 +200,14 @@ static void give_result(Builder *b, NodeId call, uint32_t output, KArg result) {
 }
 
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
-	for (uint32_t i = 0; i < loop->carries.count; i++) {
+	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
+	for (uint32_t i = 0; i < loop->carries.count; i++) { /* they stand in a row */
 		ValueId carried = kernel_stmt(b->k, s)->loop->carried.at[i];
-		ValueId v = kernel_result_like(b->k, s, carried, b->k->values.at[carried].name);
-		KArg result = karg_value(v);
-		give_result(b, call, loop->carries.at[i].output, hands_bools(b, loop, i) ? as_bools(b, result) : result);
+		results[i] = karg_value(kernel_result_like(b->k, s, carried, b->k->values.at[carried].name));
 	}
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		give_result(b, call, loop->carries.at[i].output,
+		            hands_bools(b, loop, i) ? as_bools(b, results[i]) : results[i]);
 }
 
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */
