@@ -282,7 +282,8 @@ SOAK_OUTPUT = $(BUILD)/soak
 .PHONY: soak soak-page
 soak: build need-venv
 	$(WITH_PYTHON) tests/whole/oracle/soak.py --seconds $(SECONDS_OF_SOAK) --seed $(or $(SEED),0) --output $(SOAK_OUTPUT) \
-		$(if $(LOG),--log $(LOG))
+		$(if $(LOG),--log $(LOG)) $(if $(COUNT),--count $(COUNT)) $(if $(EXECUTED),--executed $(EXECUTED)) \
+		$(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(AOT),--aot $(AOT))
 soak-page: need-venv
 	$(PYTHON) tests/whole/oracle/page.py
 
@@ -589,7 +590,8 @@ help:
 	@echo 'make aot           compile the kernels with the real TPU compiler (slow, cached)'
 	@echo 'make proof         simulate every kernel of the matrix on every kind of inputs (slow)'
 	@echo 'make proof-page    proof and aot, then docs/proof.md'
-	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0 LOG=FILE'
+	@echo 'make soak          random documents against the reference; SECONDS=600 SEED=0 COUNT=1000 LOG=FILE;'
+	@echo '                   EXECUTED=80 SIMULATED=1 AOT=12: of so many together'
 	@echo 'make mutations     mutated graphs under AddressSanitizer and UBSan; COUNT=20000 SEED=0'
 	@echo 'make planted       faults planted in the sources, and which no test sees; COUNT=200 SEED=0 AGAIN=1'
 	@echo 'make fuzz          what libFuzzer finds: SECONDS=60 or RUNS=1000000, TARGET="load compile kernel target" SEED=1;'

@@ -38,6 +38,13 @@ static void build_dims(Builder *b, uint32_t l, KLoop *out) {
 
 static BufferId scratch_or_none(const Builder *b, uint32_t s) { return s == NONE ? NONE : b->scratch[s]; }
 
+/* The only block along the dim, of a pipeline whose steps are counted at run time: Mosaic does not see that there is one
+ * at most, and takes no offset among lanes that it does not know. */
+static bool covers_all(const Loop *loop, const Operand *o, const Window *win, uint32_t d) {
+	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed &&
+	       d + 1 == o->rank && win->block[d] == o->shape[d];
+}
+
 static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 	const Window *win = &b->plan->loops.at[l].windows.at[w];
 	const Operand *o = &b->plan->operands.at[win->operand];
@@ -67,6 +74,8 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 		start[d] = d == win->pieces ? build_place(b, win->places, piece, o->shape[d])
 		           : win->around[d] ? build_base(b, &around)
 		                            : build_affine(b, &at);
+		if (covers_all(&b->plan->loops.at[l], o, win, d))
+			index[d] = int_const(b->k, 0);
 		if (win->dma && o->within && o->within->first[d]) {
 			IntId first = int_const(b->k, o->within->first[d]);
 			index[d] = int_binary(b->k, INT_ADD, index[d],
@@ -100,13 +109,28 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 
 /* ---- what is carried -------------------------------------------------------------------------------------------- */
 
+/* Mosaic hands no tile of bools from step to step where its lanes lie otherwise at first ("failed to legalize scf.for"):
+ * they are ints. A scalar is none, and straight code hands nothing on. */
+static bool hands_bools(const Builder *b, const Loop *loop, uint32_t i) {
+	NodeId n = placeholder_of(b, loop, i);
+	return loop->type != LOOP_UNROLL && loop->carries.at[i].place != CARRY_SCRATCH && type_rank(b, n) > 0 &&
+	       node_type(b->m, n)->dtype == DTYPE_BOOL;
+}
+
+static KArg as_bools(Builder *b, KArg ints) {
+	KArg bools = build_unary(b, K_CONVERT, DTYPE_BOOL, ints);
+	kernel_value_at(b->k, bools.value)->layout = b->k->values.at[ints.value].layout;
+	return bools;
+}
+
 static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 	const Loop *loop = &b->plan->loops.at[l];
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		NodeId n = placeholder_of(b, loop, i);
 		int64_t shape[DIM_MAX];
 		uint32_t rank = type_rank(b, n) ? built_shape(b, n, b->plan->values[n].form, shape) : 0;
-		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, node_type(b->m, n)->dtype, rank, shape,
+		Dtype dtype = hands_bools(b, loop, i) ? DTYPE_I32 : node_type(b->m, n)->dtype;
+		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, dtype, rank, shape,
 		                         node_get(b->m, n)->name);
 		KValue *x = kernel_value_at(b->k, v);
 		x->layout = build_layout(x, b->plan->values[n].form, type_rank(b, n) == 1);
@@ -124,8 +148,11 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 		for (uint32_t i = 0; i < loop->carries.count; i++) {
 			bool first = loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH;
 			const Arg *x = arg_item(b->m, loop_args(b->m, call), loop->carries.at[i].arg);
-			if (first == (bool)scratch)
-				initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
+			if (first != (bool)scratch)
+				continue;
+			initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
+			if (hands_bools(b, loop, i))
+				initial[i] = build_unary(b, K_CONVERT, DTYPE_I32, initial[i]);
 		}
 }
 
@@ -141,6 +168,9 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	RegionId outer = b->at;
 	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
 	b->at = body;
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		if (hands_bools(b, loop, i))
+			b->value[placeholder_of(b, loop, i)] = as_bools(b, karg_value(out->carried.at[i]));
 	build_graph(b, loop->graph);
 	for (uint32_t i = 0; i < loop->handed.count; i++) {
 		const Handed *h = &loop->handed.at[i];
@@ -150,9 +180,12 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 		KHanded handed = {v, scratch_or_none(b, h->scratch), scratch_or_none(b, h->odd)};
 		vec_push(b->a, &out->handed, handed);
 	}
-	for (uint32_t i = 0; i < loop->carries.count; i++)
+	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		results[i] = build_arg(b, arg_item(b->m, graph_results(b->m, loop->graph), loop->carries.at[i].output),
 		                       b->plan->values[placeholder_of(b, loop, i)].form);
+		if (hands_bools(b, loop, i))
+			results[i] = build_unary(b, K_CONVERT, DTYPE_I32, results[i]);
+	}
 	build_statement(b, K_YIELD, loop->carries.count, results);
 	b->at = outer;
 }
@@ -167,11 +200,14 @@ static void give_result(Builder *b, NodeId call, uint32_t output, KArg result) {
 }
 
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
-	for (uint32_t i = 0; i < loop->carries.count; i++) {
+	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
+	for (uint32_t i = 0; i < loop->carries.count; i++) { /* they stand in a row */
 		ValueId carried = kernel_stmt(b->k, s)->loop->carried.at[i];
-		ValueId v = kernel_result_like(b->k, s, carried, b->k->values.at[carried].name);
-		give_result(b, call, loop->carries.at[i].output, karg_value(v));
+		results[i] = karg_value(kernel_result_like(b->k, s, carried, b->k->values.at[carried].name));
 	}
+	for (uint32_t i = 0; i < loop->carries.count; i++)
+		give_result(b, call, loop->carries.at[i].output,
+		            hands_bools(b, loop, i) ? as_bools(b, results[i]) : results[i]);
 }
 
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */

@@ -334,8 +334,9 @@ static uint32_t stored_row_shape(Builder *b, NodeId value, bool keep_unit, int64
 	return rank - 1;
 }
 
-/* Tile x with its last two dims swapped, in dtype `to`. One that is a swap already is taken from before it. */
-static KArg swapped_tile(Builder *b, NodeId x, Dtype to) {
+/* Tile x with its last two dims swapped, in dtype `to` and of the shape that is written. One that is a swap already is
+ * taken from before it. */
+static KArg swapped_tile(Builder *b, NodeId x, Dtype to, uint32_t rank, const int64_t *shape) {
 	static const int64_t last_two[] = {-1, -2};
 	NodeId of = before_rounding(b->m, x, to);
 	bool swaps = permutation_swaps_rows(b->m, of);
@@ -343,6 +344,9 @@ static KArg swapped_tile(Builder *b, NodeId x, Dtype to) {
 	KArg tile = movable(b, of, build_value(b, of, FORM_NATURAL));
 	if (!swaps)
 		tile = build_op(b, K_SWAPAXES, karg_dtype(b, tile), 1, &tile, 2, last_two);
+	const KValue *v = &b->k->values.at[tile.value];
+	if (v->rank < rank && kernel_same_shape(v->rank, v->shape, v->rank, shape + rank - v->rank))
+		tile = build_shaped(b, K_BROADCAST, v->dtype, rank, shape, 1, &tile);
 	Dtype from = node_type(b->m, of)->dtype;
 	return build_converted(b, tile, from == DTYPE_BOOL ? DTYPE_I32 : from, to);
 }
@@ -355,10 +359,10 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	bool tensor = arg->kind == ARG_REF && type_rank(b, arg->node) > 0;
 	bool row = !access->column && stored_as_row(b, arg);
 	Form form = access->column ? FORM_COLUMN : FORM_NATURAL;
-	if (tensor && !row && !access->column && access->perm_rank)
-		return swapped_tile(b, arg->node, to);
 	int64_t want[DIM_MAX], have[DIM_MAX];
 	uint32_t want_rank = region_shape(b, access, keep_unit, want);
+	if (tensor && !row && !access->column && access->perm_rank)
+		return swapped_tile(b, arg->node, to, want_rank, want);
 	KArg x = row ? row_to_store(b, arg->node, keep_unit) : build_arg(b, arg, tensor ? form : FORM_NATURAL);
 	uint32_t have_rank = row      ? stored_row_shape(b, arg->node, keep_unit, have)
 	                     : tensor ? built_shape(b, arg->node, form, have)

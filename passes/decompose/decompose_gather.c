@@ -96,7 +96,8 @@ static NodeId gathered(Decompose *d, uint32_t element) {
 	uint32_t rank = node_type(m, x)->count;
 	int64_t named = node_arg(m, d->n, 1)->integer;
 	uint32_t dim = (uint32_t)(named < 0 ? named + rank : named);
-	if ((gathers_lanes(m, d->n) || gathers_rows(m, d->n)) && is_inside(m, index))
+	bool rows = m->target->gathers_rows && gathers_rows(m, d->n);
+	if ((gathers_lanes(m, d->n) || rows) && is_inside(m, index))
 		return NONE;
 	if (rank == 0 || index == NONE || (x = cut_to(d, x, index, dim)) == NONE)
 		return NONE;

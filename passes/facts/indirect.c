@@ -163,6 +163,8 @@ const char *vector_gather_of(const Module *m, NodeId load, VectorGather *v) {
 	          node_type(m, v->index)->count == 1;
 	if (!v->rows && at + 1 != index->list.count)
 		return "it gathers neither lanes nor rows";
+	if (v->rows && !m->target->gathers_rows)
+		return "the chip gathers no rows in registers";
 	if (v->rows && entry_counts_up(m, arg_item(m, index, at)))
 		return "positions count up by one";
 	if (gives_positions(m, load))

@@ -26,7 +26,7 @@ import properties  # noqa: E402
 from pallasc.reduce import reduce  # noqa: E402
 from worker import Examiner  # noqa: E402
 
-WAYS = {"executed": 40, "simulated": 1, "AOT": 6}  # of so many documents together
+WAYS = {"executed": 80, "simulated": 1, "AOT": 12}  # of so many documents together
 THOROUGH = 50  # one of so many is examined in more ways: see properties.py
 TOLD_EACH = 50  # documents
 
@@ -95,7 +95,7 @@ class Soak:
         self.seen.add(digest)
         turn, place = divmod(number, len(self.ways))
         way = case["way"] = self.ways[place]
-        case["thorough"] = not turn % THOROUGH
+        case["thorough"] = not number % THOROUGH
         examine = self.examiner.examine
         if way == "AOT":
             case["chip"] = properties.CHIPS[turn % len(properties.CHIPS)]
