@@ -126,11 +126,11 @@ typedef struct pallasc_options {
 	const char *const *debug_prints; /* `debug_print_count` names of nodes whose values kernels print while they run
 	                                    (docs/jax.md); NAME:all prints whole tiles; or NULL */
 	size_t debug_print_count;
-	int named_scopes; /* not 0: in the source the statements of each line of the graph's source stand in a
-	                     jax.named_scope of its name */
+	int named_scopes;   /* not 0: in the source the statements of each line of the graph's source stand in a
+	                       jax.named_scope of its name */
 	const char *passes; /* names of the passes to run, in this order, with commas between, "" for none: then
-	                       PALLASC_EMIT_GRAPH gives the graph as it was read, with the `meta` that it left out; NULL is
-	                       the whole pipeline */
+	                       PALLASC_EMIT_GRAPH gives the graph as it was read, with the `meta` that it left out; NULL
+	                       is the whole pipeline */
 } pallasc_options;
 
 #define PALLASC_OPTIONS_INIT                                                                                           \
