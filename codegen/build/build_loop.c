@@ -168,7 +168,7 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	RegionId outer = b->at;
 	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
 	b->at = body;
-	for (uint32_t i = 0; i < loop->carries.count; i++)
+	for (uint32_t i = 0; i < out->carried.count; i++)
 		if (hands_bools(b, loop, i))
 			b->value[placeholder_of(b, loop, i)] = as_bools(b, karg_value(out->carried.at[i]));
 	build_graph(b, loop->graph);
