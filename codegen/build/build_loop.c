@@ -38,11 +38,11 @@ static void build_dims(Builder *b, uint32_t l, KLoop *out) {
 
 static BufferId scratch_or_none(const Builder *b, uint32_t s) { return s == NONE ? NONE : b->scratch[s]; }
 
-/* The only block along the dim, of a pipeline whose steps are counted at run time: Mosaic does not see that there is one
- * at most, and takes no offset among lanes that it does not know. */
+/* The only block along the dim, of a pipeline whose steps are counted at run time: Mosaic does not see that there is
+ * one at most, and takes no offset among lanes that it does not know. */
 static bool covers_all(const Loop *loop, const Operand *o, const Window *win, uint32_t d) {
-	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed &&
-	       d + 1 == o->rank && win->block[d] == o->shape[d];
+	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed && d + 1 == o->rank &&
+	       win->block[d] == o->shape[d];
 }
 
 static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
@@ -109,8 +109,8 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 
 /* ---- what is carried -------------------------------------------------------------------------------------------- */
 
-/* Mosaic hands no tile of bools from step to step where its lanes lie otherwise at first ("failed to legalize scf.for"):
- * they are ints. A scalar is none, and straight code hands nothing on. */
+/* Mosaic hands no tile of bools from step to step where its lanes lie otherwise at first ("failed to legalize
+ * scf.for"): they are ints. A scalar is none, and straight code hands nothing on. */
 static bool hands_bools(const Builder *b, const Loop *loop, uint32_t i) {
 	NodeId n = placeholder_of(b, loop, i);
 	return loop->type != LOOP_UNROLL && loop->carries.at[i].place != CARRY_SCRATCH && type_rank(b, n) > 0 &&

@@ -1,7 +1,6 @@
 /* spill_ints.c - long chains of ints, as Philox's: ten rounds of products of halves. With a key that only the run time
- * knows the compiler starts many rows at once and keeps a dozen words of each. Of a key that is known, one; of a tile of
- * a few registers three. Fitted to
- * libtpu's reports of dropout with tiles of [256, 512] on v6e.
+ * knows the compiler starts many rows at once and keeps a dozen words of each. Of a key that is known, one; of a tile
+ * of a few registers three. Fitted to libtpu's reports of dropout with tiles of [256, 512] on v6e.
  *
  * Reductions of ints along lanes, one after the other, as those of the greatest k lanes: tiles that are reduced are
  * kept beside, one to five reductions, if they are one register wide. For wider ones the rest of the prediction is

@@ -43,7 +43,8 @@ static int64_t sorted_size(const Lives *l, const Live *x) {
 	return 6 * int_min(register_bytes(l->t, DTYPE_I32, of->rank, shape), TOO_MUCH / 16);
 }
 
-/* A chip that moves rows one by one takes those that lie in a register each twice (v4, [2, 64, 1, 2] of 8 to 32 bits). */
+/* A chip that moves rows one by one takes those that lie in a register each twice (v4, [2, 64, 1, 2] of 8 to 32 bits).
+ */
 static int64_t stacked_times(const Lives *l, const Live *x) {
 	const KValue *v = live_value(l, x);
 	return l->t->spill_rows && v->rank > 2 && v->shape[v->rank - 2] == 1 ? 2 : 1;

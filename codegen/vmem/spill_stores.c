@@ -197,8 +197,8 @@ static int64_t loose_bytes(const Lives *l, const Live *x) {
 	return int_min(l->t->spill_rows ? 2 * bytes : bytes / 2, MOST_LOOSE);
 }
 
-/* What is computed and stored as ints, bools or floats of 8 bits waits to be packed: of drawn tiles of 64 to 421 rows up
- * to half of it in 32 bits on v6e and v7x, 1.7 of it on v4, 1.2 on v5p. */
+/* What is computed and stored as ints, bools or floats of 8 bits waits to be packed: of drawn tiles of 64 to 421 rows
+ * up to half of it in 32 bits on v6e and v7x, 1.7 of it on v4, 1.2 on v5p. */
 static int64_t packed_bytes(const Lives *l, const Live *store) {
 	Live *value = live_operand(l, store, 1);
 	Dtype t = value ? live_value(l, value)->dtype : DTYPE_NONE;
@@ -211,7 +211,9 @@ static int64_t packed_bytes(const Lives *l, const Live *store) {
 
 /* Loaded uint16 is kept in 32 bits as well, half of it. */
 static int64_t unsigned_bytes(const Lives *l, const Live *x) {
-	return x->part == PART_LOAD && live_value(l, x)->dtype == DTYPE_U16 ? int_min(live_wide_bytes(l, x) / 2, MOST_LOOSE) : 0;
+	return x->part == PART_LOAD && live_value(l, x)->dtype == DTYPE_U16
+	               ? int_min(live_wide_bytes(l, x) / 2, MOST_LOOSE)
+	               : 0;
 }
 
 typedef struct Rows {
@@ -252,6 +254,6 @@ int64_t spilled_by_stores(const Lives *l) {
 	bool all = rows.loads || l->t->spill_rows;
 	int64_t others = all ? (rows.stores - rows.most + rows.loads) * 2 / 3 : rows.most / 16;
 	int64_t bytes = rows.stores ? rows.most + others : rows.loads * 2 / 3;
-	return int_max(bytes, int_max(rows.loose, rows.packed)) + rows.branches * 4 / 3 + int_max(straight_stores(l), rows.rewritten) +
-	       forwarded(l);
+	return int_max(bytes, int_max(rows.loose, rows.packed)) + rows.branches * 4 / 3 +
+	       int_max(straight_stores(l), rows.rewritten) + forwarded(l);
 }
