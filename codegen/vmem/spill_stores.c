@@ -183,6 +183,8 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 /* Packed elements that are read or written as few of a register: ints and bools at most half of it, floats an eighth.
  * What is computed of such is packed and unpacked register by register, half of them beside the rest; twice as many on
  * a chip that moves rows one by one. A margin, as the next is: nothing that was drawn had more. */
+enum { MOST_LOOSE = 512 << 10, MOST_PACKED = 2 << 20 };
+
 static int64_t loose_bytes(const Lives *l, const Live *x) {
 	const Live *value = accessed(l, x);
 	if (!value || !is_packed(l, x))
@@ -192,7 +194,7 @@ static int64_t loose_bytes(const Lives *l, const Live *x) {
 	bool loose = last_size(v) == 1 || (v->rank > 2 && v->shape[v->rank - 2] < l->t->sublanes);
 	if (!loose || elements * 4 * (dtype_is_float(v->dtype) ? 8 : 2) > bytes + bytes / 16)
 		return 0;
-	return l->t->spill_rows ? 2 * bytes : bytes / 2;
+	return int_min(l->t->spill_rows ? 2 * bytes : bytes / 2, MOST_LOOSE);
 }
 
 /* What is computed and stored as ints, bools or floats of 8 bits waits to be packed: of drawn tiles of 64 to 421 rows
@@ -204,12 +206,14 @@ static int64_t packed_bytes(const Lives *l, const Live *store) {
 	    !part_streams(live_computed_as(l, value)->part))
 		return 0;
 	int64_t bytes = live_wide_bytes(l, value);
-	return l->t->bf16_vpu ? bytes / 2 : l->t->spill_rows ? bytes / 4 * 7 : bytes / 4 * 5;
+	return int_min(l->t->bf16_vpu ? bytes / 2 : l->t->spill_rows ? bytes / 4 * 7 : bytes / 4 * 5, MOST_PACKED);
 }
 
 /* Loaded uint16 is kept in 32 bits as well, half of it. */
 static int64_t unsigned_bytes(const Lives *l, const Live *x) {
-	return x->part == PART_LOAD && live_value(l, x)->dtype == DTYPE_U16 ? live_wide_bytes(l, x) / 2 : 0;
+	return x->part == PART_LOAD && live_value(l, x)->dtype == DTYPE_U16
+	               ? int_min(live_wide_bytes(l, x) / 2, MOST_LOOSE)
+	               : 0;
 }
 
 typedef struct Rows {
