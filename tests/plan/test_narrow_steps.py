@@ -119,6 +119,9 @@ def test_numbers(changes, loop):
         {"total": lambda x, new, part, decay, total: total * decay + ops.exp(part)},
         {"total": lambda x, new, part, decay, total: total + part},  # sums of other units
         {"total": lambda x, new, part, decay, total: part},  # the last step's
+        {"total": lambda x, new, part, decay, total: x * 0.5},  # once for each step
+        {"total": lambda x, new, part, decay, total: total * 0.5 + part},
+        {"total": lambda x, new, part, decay, total: total * decay * decay + part},
         {"scores": lambda x, scale, n: x - ops.amax(x, -1)[:, None]},  # over the tile alone
         {"scores": lambda x, scale, n: x * ops.sum(x, -1, True)},
         {"scores": lambda x, scale, n: x * n.size},
