@@ -6,8 +6,8 @@
  * "Lane broadcast". A choice by an index of rows and lanes, which always holds, is alike in none.
  *
  *     %1 = full 5 : int32[8, 128] initial            %1 = full 5 : int32[8, 128] initial
- *     loop carry (a = %1, b = %2) {                  %3 = iota axis=0 : int32[8, 128] initial
- *       a_1 = max a, x                               %4 = iota axis=1 : int32[8, 128] initial
+ *     loop carry (a = %1, b = %2) {                  %3 = iota axis=1 : int32[8, 128] initial
+ *       a_1 = max a, x                               %4 = iota axis=0 : int32[8, 128] initial
  *       b_1 = convert a : float32[8, 128]            %5 = add %3, %4 : int32[8, 128] initial
  *       yield a_1, b_1                               %6 = ge %5, 0 : bool[8, 128] initial
  *     }                                              %7 = where %6, %1, 0 : int32[8, 128] initial
@@ -144,17 +144,29 @@ static KArg made(Kernel *k, StmtId loop, KValue like, uint16_t op, Dtype dtype, 
 	return karg_value(v);
 }
 
+/* A constant zero: of a choice between such nothing is left. */
+static bool is_zero(const Kernel *k, KArg x) {
+	if (x.kind != KARG_VALUE)
+		return (x.kind == KARG_REAL && x.real == 0) || (x.kind == KARG_INTEGER && x.integer == 0) ||
+		       (x.kind == KARG_BOOL && !x.boolean);
+	StmtId s = k->values.at[x.value].def;
+	uint16_t op = s == NONE ? K_LOAD : kernel_stmt(k, s)->op;
+	bool same = op == K_FULL || op == K_CONVERT || op == K_BROADCAST || op == K_LET || op == K_SCALAR;
+	return op == K_ZEROS || (same && is_zero(k, *kernel_arg(k, s, 0)));
+}
+
 /* Packed elements are chosen in 32 bits. */
 static KArg chosen(Kernel *k, StmtId loop, KArg x) {
 	KValue like = k->values.at[x.value];
 	bool narrow = dtype_bits(like.dtype) < 32;
 	Dtype wide = narrow ? dtype_widened(like.dtype) : like.dtype;
+	int64_t other = is_zero(k, x) ? 1 : 0;
 	KArg lane = made(k, loop, like, K_IOTA, DTYPE_I32, 0, NULL, (int64_t)like.rank - 1);
 	const KArg both[] = {lane, made(k, loop, like, K_IOTA, DTYPE_I32, 0, NULL, (int64_t)like.rank - 2)};
 	const KArg index[] = {made(k, loop, like, OP_ADD, DTYPE_I32, 2, both, -1), karg_integer(0)};
 	const KArg choice[] = {made(k, loop, like, OP_GE, DTYPE_BOOL, 2, index, -1),
 	                       narrow ? made(k, loop, like, K_CONVERT, wide, 1, &x, -1) : x,
-	                       dtype_is_float(wide) ? karg_real(0) : karg_integer(0)};
+	                       dtype_is_float(wide) ? karg_real((double)other) : karg_integer(other)};
 	x = made(k, loop, like, OP_WHERE, wide, 3, choice, -1);
 	return narrow ? made(k, loop, like, K_CONVERT, like.dtype, 1, &x, -1) : x;
 }
@@ -174,8 +186,10 @@ void rewrite_alike(Kernel *k) {
 			continue;
 		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 			KArg x = *kernel_arg(k, s, i);
-			if (starts_alike(k, alike, s, i) && x.kind == KARG_VALUE && k->values.at[x.value].rank >= 2)
-				*kernel_arg(k, s, i) = chosen(k, s, x);
+			if (!starts_alike(k, alike, s, i) || x.kind != KARG_VALUE || k->values.at[x.value].rank < 2)
+				continue;
+			x = chosen(k, s, x); /* arguments may have moved */
+			*kernel_arg(k, s, i) = x;
 		}
 	}
 }
