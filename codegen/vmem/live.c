@@ -404,6 +404,8 @@ Lives *lives_of(const Kernel *k, const Target *t, Arena *a) {
 	Lives *l = arena_alloc(a, sizeof *l);
 	*l = (Lives){.k = k, .t = t, .a = a};
 	l->value = arena_array(a, k->values.count + 1, sizeof *l->value);
+	for (StmtId s = 0; s < k->stmts.count; s++)
+		l->copies = l->copies || k->stmts.at[s].op == K_WAIT;
 	l->operand = arena_array(a, k->buffers.count + 1, sizeof *l->operand);
 	for (BufferId b = 0; b < k->buffers.count; b++)
 		l->operand[b] = b;

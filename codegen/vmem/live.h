@@ -86,6 +86,7 @@ typedef struct Lives {
 	BufferId *operand; /* by buffer: of a window its operand; else itself */
 	int64_t beside;    /* bytes that are spilled beside the peak: of ragged last steps, of what waits in others */
 	int64_t columns;   /* of what waits for columns that are loaded or turned */
+	bool copies;       /* the kernel waits for copies of its own, behind which no chip's compiler loads again */
 } Lives;
 
 /* What the registers hold across barriers. */

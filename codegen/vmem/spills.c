@@ -40,9 +40,10 @@ static int64_t mask_beside(const Lives *l, Live *x) {
 
 static void held_add(const Lives *l, Kept *h, Live *x, int64_t sign) {
 	h->tiles += sign * mask_beside(l, x);
-	if (live_is_plain_load(l, x))
+	bool loaded = live_is_plain_load(l, x);
+	if (loaded && !l->copies)
 		h->loads += sign * x->bytes;
-	else if (x->column)
+	else if (x->column && !loaded)
 		h->columns += sign * x->bytes;
 	else
 		h->tiles += sign * x->bytes;
