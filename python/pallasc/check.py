@@ -49,7 +49,7 @@ def main(argv):
     config = module.info["config"] if options.adapt else config
     if module.diagnostics:
         print(format_diagnostics(module.diagnostics))
-    graph = judge.resized(judge.read_graph((text, name)), sizes)
+    graph = judge.filled(judge.resized(judge.read_graph((text, name)), sizes))
     print(_headline(module.info), flush=True)
     if mesh.exchanges(module.info) and not options.mesh:
         good = _check_devices(module, graph, options, config)

@@ -34,10 +34,7 @@ class Verdict:
 
 
 def read_graph(text_and_name):
-    """The document, a dict, of (JSON text, name). Raises UsageError if it is no graph.
-
-    Nodes have the `meta` that the text left out.
-    """
+    """The document, a dict, of (JSON text, name). Raises UsageError if it is no graph."""
     text, name = text_and_name
     try:
         graph = json.loads(text)
@@ -45,9 +42,7 @@ def read_graph(text_and_name):
         raise UsageError(f"{name}: not JSON: {error}") from None
     if not isinstance(graph, dict) or graph.get("format") != "fxtile":
         raise UsageError(f"{name}: not a graph: its format is not fxtile")
-    filled = Graph(text, name).compile(emit=EMIT_GRAPH, passes="")
-    # What is refused stays: a configuration over its own may be accepted.
-    return {**graph, "graphs": json.loads(filled["graph"])["graphs"]} if filled["graph"] else graph
+    return graph
 
 
 def resized(graph, sizes):
@@ -55,6 +50,15 @@ def resized(graph, sizes):
     from .reference.document import resized
 
     return guarded(resized, graph, sizes)
+
+
+def filled(graph):
+    """The graph with the `meta` that its nodes leave out, named sizes as they are now.
+
+    What is refused stays: a configuration over its own may be accepted.
+    """
+    text = Graph(json.dumps(graph)).compile(emit=EMIT_GRAPH, passes="")["graph"]
+    return {**graph, "graphs": json.loads(text)["graphs"]} if text else graph
 
 
 def make_arguments(graph, seed, scalars=None, adversarial=None, config=None):

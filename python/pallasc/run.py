@@ -72,7 +72,7 @@ def _run(module, options):
         from . import judge
 
         graph = judge.read_graph(graph_text(options.graph))
-        graph = judge.resized(graph, info.get("sizes", {}))
+        graph = judge.filled(judge.resized(graph, info.get("sizes", {})))
         arrays = judge.make_arguments(graph, options.seed, scalars)
     else:
         arrays = inputs.make_tensors(info, options.seed) + inputs.make_scalars(info, scalars)

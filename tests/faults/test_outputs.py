@@ -13,7 +13,7 @@ from faulty import left_whole, words
 from kit import PALLASC, accepted, path, refused, run
 
 ATTENTION = path("attention")
-SWEEP = [PALLASC, "sweep", path("attention"), "-o", "out"]
+SWEEP = [PALLASC, "sweep", path("attention_b8_h32_s8192_d256"), "-j", "1", "-o", "out"]
 
 
 @pytest.fixture

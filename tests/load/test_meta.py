@@ -69,8 +69,8 @@ def test_what_does_not_fit_is_refused_later():
 
 def test_python_reads_it_filled_in():
     path, document = stripped("attention")
-    read = judge.read_graph((json.dumps(document), "attention"))
-    assert read == judge.read_graph((path.read_text(), "attention"))
+    read = judge.filled(document)
+    assert read == judge.filled(json.loads(path.read_text()))
     assert read["config"] == document["config"]
 
 
@@ -81,3 +81,10 @@ def test_check_and_run_take_it(tmp_path):
     for command in (["check", graph], ["run", module, "--interpret=fast", "--graph", graph]):
         said = kit.accepted(*command).out
         assert said.endswith("PASS\n"), said
+
+
+def test_a_backward_is_derived_of_it(tmp_path):
+    path, document = stripped("attention")
+    graph = tmp_path / path.name
+    graph.write_text(json.dumps(document))
+    assert kit.accepted("grad", graph).out == kit.accepted("grad", path).out

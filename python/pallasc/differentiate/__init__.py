@@ -15,7 +15,7 @@ from ..command import Parser, add_size_option, read_json
 from ..document_text import document_text
 from ..errors import UsageError
 from ..files import write_file
-from ..judge import read_graph, resized
+from ..judge import filled, read_graph, resized
 from .derive import derive
 from .errors import GradError
 from .named_sizes import at_sizes
@@ -83,8 +83,11 @@ def _derived(document, path, sizes=None, **asked):
     document = resized(document, sizes or {})
     try:
         return derive(at_sizes(document), path=path, **asked)
-    except _MALFORMED as error:
+    except _MALFORMED:
         compile_graph(document if sizes or not Path(path).is_file() else path)  # says what is wrong
+    try:  # it may be what the document leaves out
+        return derive(at_sizes(filled(document)), path=path, **asked)
+    except _MALFORMED as error:
         text = f"{type(error).__name__}: {error}"
         raise GradError(f"{path}: the graph cannot be followed ({text})") from error
 
