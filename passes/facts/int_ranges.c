@@ -120,7 +120,8 @@ static int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0
 
 /* By one sign: the corners. A divisor that may be 0 gives what nobody relies on. */
 static IntRange range_quotient(IntRange a, IntRange b, bool floors) {
-	if (a.low == INT64_MIN || (b.low <= 0 && b.high >= 0))
+	if (a.low == INT64_MIN || (b.low <= 0 && b.high >= 0) || b.low == 0 ||
+	    b.high == 0) /* the last two: for analyzers */
 		return all;
 	const int64_t x[2] = {a.low, a.high}, y[2] = {b.low, b.high};
 	IntRange out = {INT64_MAX, INT64_MIN};

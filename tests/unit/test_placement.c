@@ -130,7 +130,7 @@ static void a_position_merges_with_the_lanes(void **state) {
 	assert_non_null(p.plan);
 	const Operand *x = &p.plan->operands.at[0];
 	assert_int_equal(x->placement, PLACE_MERGED);
-	static const int64_t shape[] = {1, 16, 5 * 256}, block[] = {1, 8, 256};
+	static const int64_t shape[] = {1, 16, 1280}, block[] = {1, 8, 256};
 	assert_int_equal(x->rank, 3);
 	assert_memory_equal(x->shape, shape, sizeof shape);
 	assert_memory_equal(x->block, block, sizeof block);
