@@ -504,6 +504,9 @@ RegionId kernel_region(Kernel *k, StmtId owner);
 static inline KArg karg_value(ValueId v) { return (KArg){.kind = KARG_VALUE, .value = v}; }
 static inline KArg karg_integer(int64_t x) { return (KArg){.kind = KARG_INTEGER, .integer = x}; }
 static inline KArg karg_real(double x) { return (KArg){.kind = KARG_REAL, .real = x}; }
+static inline bool karg_is_number(KArg x, double number) {
+	return (x.kind == KARG_REAL && x.real == number) || (x.kind == KARG_INTEGER && (double)x.integer == number);
+}
 static inline KArg karg_bool(bool x) { return (KArg){.kind = KARG_BOOL, .boolean = x}; }
 static inline KArg karg_int(IntId i) { return (KArg){.kind = KARG_INT, .index = i}; }
 static inline KArg karg_ref(RefId r) { return (KArg){.kind = KARG_REF, .ref = r}; }

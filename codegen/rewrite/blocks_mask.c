@@ -152,14 +152,10 @@ Holds blocks_hold(const Blocks *b, StmtId call, KArg x, const Part part[2]) {
 
 /* ---- what that changes ------------------------------------------------------------------------------------------- */
 
-static bool is_number(KArg x, double number) {
-	return (x.kind == KARG_REAL && x.real == number) || (x.kind == KARG_INTEGER && (double)x.integer == number);
-}
-
 static Known known_of(Blocks *b, KArg x, bool columns) {
-	if (is_number(x, 0))
+	if (karg_is_number(x, 0))
 		return KNOWN_ZERO;
-	if (is_number(x, 1))
+	if (karg_is_number(x, 1))
 		return KNOWN_ONE;
 	if (!block_is_tile(b->k, x) || (columns && block_value_dim(b, x.value, b->columns) == NONE))
 		return KNOWN_NOT;
@@ -220,7 +216,9 @@ static bool know(Blocks *b, StmtId s) {
 	bool columns = block_value_dim(b, v, b->columns) != NONE;
 	if (s == b->where) {
 		KArg fill = *kernel_arg(b->k, s, 2);
-		b->known[v] = is_number(fill, 0) ? KNOWN_ZERO : is_number(fill, -INFINITY) ? KNOWN_INF : KNOWN_NOT;
+		b->known[v] = karg_is_number(fill, 0)           ? KNOWN_ZERO
+		              : karg_is_number(fill, -INFINITY) ? KNOWN_INF
+		                                                : KNOWN_NOT;
 		return b->known[v] != KNOWN_NOT;
 	}
 	switch (stmt->op) {

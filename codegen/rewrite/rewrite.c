@@ -146,6 +146,17 @@ void loop_count_by(Kernel *k, KLoop *loop, ValueId by, StmtId number) {
 	loop->dim[0].step = by;
 }
 
+KArg tile_before(Kernel *k, StmtId before, KValue like, uint16_t op, Dtype dtype, uint32_t count, const KArg *args,
+                 int64_t axis) {
+	int64_t *ints = arena_array(k->arena, 1, sizeof *ints);
+	*ints = axis;
+	StmtId s = kernel_insert_before(k, before, op, count, args, axis >= 0, ints);
+	kernel_stmt(k, s)->from = kernel_stmt(k, before)->from;
+	ValueId v = kernel_result(k, s, KTYPE_TILE, dtype, like.rank, like.shape, NULL);
+	k->values.at[v].layout = like.layout;
+	return karg_value(v);
+}
+
 void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix) {
 	k->values.at[v].after = like;
 	k->values.at[v].suffix = suffix;

@@ -51,6 +51,9 @@ static inline bool buffer_is_table(const Kernel *k, BufferId b) {
 	const KBuffer *x = &k->buffers.at[b];
 	return x->role == BUFFER_IN && (x->space == KSPACE_SMEM || x->space == KSPACE_PREFETCH);
 }
+/* A tile of the shape and layout of another, made by a statement before one, of its line. `axis`: its int; -1: none. */
+KArg tile_before(Kernel *k, StmtId before, KValue like, uint16_t op, Dtype dtype, uint32_t count, const KArg *args,
+                 int64_t axis);
 /* What the value is called, or would like to be. */
 static inline const char *value_name(const Kernel *k, ValueId v) {
 	return k->values.at[v].name ? k->values.at[v].name : k->values.at[v].var;

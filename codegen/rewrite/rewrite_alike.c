@@ -131,24 +131,17 @@ static bool settles(Kernel *k, unsigned *alike, StmtId s) {
 
 /* ---- a choice by an index --------------------------------------------------------------------------------------- */
 
-/* An initial value before the loop, of the shape of another. */
 static KArg made(Kernel *k, StmtId loop, KValue like, uint16_t op, Dtype dtype, uint32_t count, const KArg *args,
                  int64_t axis) {
-	int64_t *ints = arena_array(k->arena, 1, sizeof *ints);
-	*ints = axis;
-	StmtId s = kernel_insert_before(k, loop, op, count, args, axis >= 0, ints);
-	kernel_stmt(k, s)->from = kernel_stmt(k, loop)->from;
-	kernel_stmt(k, s)->flags |= KSTMT_INITIAL;
-	ValueId v = kernel_result(k, s, KTYPE_TILE, dtype, like.rank, like.shape, NULL);
-	k->values.at[v].layout = like.layout;
-	return karg_value(v);
+	KArg x = tile_before(k, loop, like, op, dtype, count, args, axis);
+	kernel_stmt(k, k->values.at[x.value].def)->flags |= KSTMT_INITIAL;
+	return x;
 }
 
 /* A constant zero: of a choice between such nothing is left. */
 static bool is_zero(const Kernel *k, KArg x) {
 	if (x.kind != KARG_VALUE)
-		return (x.kind == KARG_REAL && x.real == 0) || (x.kind == KARG_INTEGER && x.integer == 0) ||
-		       (x.kind == KARG_BOOL && !x.boolean);
+		return karg_is_number(x, 0) || (x.kind == KARG_BOOL && !x.boolean);
 	StmtId s = k->values.at[x.value].def;
 	uint16_t op = s == NONE ? K_LOAD : kernel_stmt(k, s)->op;
 	bool same = op == K_FULL || op == K_CONVERT || op == K_BROADCAST || op == K_LET || op == K_SCALAR;
@@ -164,9 +157,10 @@ static KArg chosen(Kernel *k, StmtId loop, KArg x) {
 	KArg lane = made(k, loop, like, K_IOTA, DTYPE_I32, 0, NULL, (int64_t)like.rank - 1);
 	const KArg both[] = {lane, made(k, loop, like, K_IOTA, DTYPE_I32, 0, NULL, (int64_t)like.rank - 2)};
 	const KArg index[] = {made(k, loop, like, OP_ADD, DTYPE_I32, 2, both, -1), karg_integer(0)};
-	const KArg choice[] = {made(k, loop, like, OP_GE, DTYPE_BOOL, 2, index, -1),
-	                       narrow ? made(k, loop, like, K_CONVERT, wide, 1, &x, -1) : x,
-	                       dtype_is_float(wide) ? karg_real((double)other) : karg_integer(other)};
+	KArg holds = made(k, loop, like, OP_GE, DTYPE_BOOL, 2, index, -1);
+	if (narrow) /* one statement after the other: C calls what stands in a list in any order */
+		x = made(k, loop, like, K_CONVERT, wide, 1, &x, -1);
+	const KArg choice[] = {holds, x, dtype_is_float(wide) ? karg_real((double)other) : karg_integer(other)};
 	x = made(k, loop, like, OP_WHERE, wide, 3, choice, -1);
 	return narrow ? made(k, loop, like, K_CONVERT, like.dtype, 1, &x, -1) : x;
 }
@@ -181,8 +175,10 @@ void rewrite_alike(Kernel *k) {
 	StmtIds loops = kernel_loops(k);
 	for (uint32_t l = 0; l < loops.count; l++) {
 		StmtId s = loops.at[l];
+		if (!hands_on_registers(k, s))
+			continue;
 		unsigned *alike = arena_array(k->arena, k->values.count + 1, sizeof *alike);
-		if (!hands_on_registers(k, s) || settles(k, alike, s))
+		if (settles(k, alike, s))
 			continue;
 		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 			KArg x = *kernel_arg(k, s, i);

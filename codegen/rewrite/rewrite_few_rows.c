@@ -50,18 +50,6 @@ static void find_spread(Kernel *k, StmtId s, void *data) {
 	}
 }
 
-/* A statement before another, of the same line. */
-static KArg made(Kernel *k, StmtId before, uint16_t op, Dtype dtype, uint32_t count, const KArg *args, int64_t axis) {
-	KValue like = k->values.at[kernel_stmt(k, before)->result];
-	int64_t *ints = arena_array(k->arena, 1, sizeof *ints);
-	*ints = axis;
-	StmtId s = kernel_insert_before(k, before, op, count, args, axis >= 0, ints);
-	kernel_stmt(k, s)->from = kernel_stmt(k, before)->from;
-	ValueId v = kernel_result(k, s, KTYPE_TILE, dtype, like.rank, like.shape, NULL);
-	k->values.at[v].layout = like.layout;
-	return karg_value(v);
-}
-
 /* The load becomes the conversion back, behind a load of its own. */
 static void choose_rows(Kernel *k, StmtId s, void *data) {
 	const FewRows *f = data;
@@ -70,12 +58,13 @@ static void choose_rows(Kernel *k, StmtId s, void *data) {
 	KValue like = k->values.at[kernel_stmt(k, s)->result];
 	Dtype wide = dtype_widened(like.dtype);
 	const KArg ref = *kernel_arg(k, s, 0);
-	KArg x = made(k, s, K_LOAD, like.dtype, 1, &ref, -1);
-	x = made(k, s, K_CONVERT, wide, 1, &x, -1);
-	const KArg row[] = {made(k, s, K_IOTA, DTYPE_I32, 0, NULL, (int64_t)like.rank - 2), karg_integer(0)};
-	const KArg choice[] = {made(k, s, OP_GE, DTYPE_BOOL, 2, row, -1), x,
+	KArg x = tile_before(k, s, like, K_LOAD, like.dtype, 1, &ref, -1);
+	x = tile_before(k, s, like, K_CONVERT, wide, 1, &x, -1);
+	const KArg row[] = {tile_before(k, s, like, K_IOTA, DTYPE_I32, 0, NULL, (int64_t)like.rank - 2),
+	                    karg_integer(0)};
+	const KArg choice[] = {tile_before(k, s, like, OP_GE, DTYPE_BOOL, 2, row, -1), x,
 	                       dtype_is_float(wide) ? karg_real(0) : karg_integer(0)};
-	x = made(k, s, OP_WHERE, wide, 3, choice, -1);
+	x = tile_before(k, s, like, OP_WHERE, wide, 3, choice, -1);
 	kernel_stmt(k, s)->op = K_CONVERT;
 	kernel_set_args(k, s, 1, &x);
 }

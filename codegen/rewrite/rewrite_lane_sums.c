@@ -184,10 +184,6 @@ static bool counts_columns(const LaneSums *l, KArg x) {
 	       int_stride(l, a.kind == KARG_VALUE ? b : a, &stride) && stride >= v->shape[v->rank - 1];
 }
 
-static bool is_zero(KArg x) {
-	return (x.kind == KARG_REAL && x.real == 0) || (x.kind == KARG_INTEGER && x.integer == 0);
-}
-
 /* A comparison of such a row with a column of the rows' own numbers. */
 static bool holds_once(const LaneSums *l, KArg x) {
 	const Kernel *k = l->k;
@@ -206,11 +202,11 @@ static void find_choice(const LaneSums *l, LaneSum *found) {
 	Kernel *k = l->k;
 	const KLoop *loop = kernel_stmt(k, l->loop)->loop;
 	StmtId s = def_of(k, found->part), mask = NONE;
-	if (s != NONE && kernel_stmt(k, s)->op == K_MASK && is_zero(*kernel_arg(k, s, 2)) &&
+	if (s != NONE && kernel_stmt(k, s)->op == K_MASK && karg_is_number(*kernel_arg(k, s, 2), 0) &&
 	    l->uses[found->part.value] == 1)
 		mask = s, s = def_of(k, *kernel_arg(k, s, 0));
 	if (s == NONE || kernel_stmt(k, s)->op != OP_WHERE || loop->rank != 1 ||
-	    found->total.value != loop->carried.at[found->at] || !is_zero(*kernel_arg(k, s, 2)) ||
+	    found->total.value != loop->carried.at[found->at] || !karg_is_number(*kernel_arg(k, s, 2), 0) ||
 	    !holds_once(l, *kernel_arg(k, s, 0)))
 		return;
 	KArg x = *kernel_arg(k, s, 1);

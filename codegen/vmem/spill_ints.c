@@ -57,6 +57,16 @@ static int64_t operand_bytes(const Lives *l, const Live *x, uint32_t i) {
 	return operand ? live_wide_bytes(l, operand) : 0;
 }
 
+/* The most of any statement in a region or the regions in it. */
+static int64_t most_in(const Lives *l, const Region *r, int64_t (*bytes_of)(const Lives *l, const Live *x)) {
+	int64_t bytes = 0;
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Live *x = &r->at[pos];
+		bytes = int_max(bytes, x->body ? most_in(l, x->body, bytes_of) : bytes_of(l, x));
+	}
+	return bytes;
+}
+
 static int64_t picked_bytes(const Lives *l, const Live *x) {
 	const Live *lanes = x->part == PART_REDUCE ? live_operand(l, x, 0) : NULL;
 	const Live *found = lanes && live_op(l, lanes) == OP_WHERE ? live_operand(l, lanes, 0) : NULL;
@@ -66,15 +76,6 @@ static int64_t picked_bytes(const Lives *l, const Live *x) {
 	if (live_reduces_lanes(l, x))
 		return live_wide_bytes(l, lanes);
 	return operand_bytes(l, lanes, 1) + 2 * operand_bytes(l, found, 1);
-}
-
-static int64_t region_picked(const Lives *l, const Region *r) {
-	int64_t bytes = 0;
-	for (uint32_t pos = 1; pos <= r->count; pos++) {
-		const Live *x = &r->at[pos];
-		bytes = int_max(bytes, x->body ? region_picked(l, x->body) : picked_bytes(l, x));
-	}
-	return bytes;
 }
 
 /* The comparison with the greatest lane of each row, of whose lanes x is the least index; NULL. */
@@ -105,17 +106,8 @@ static int64_t waiting_bytes(const Lives *l, const Live *x) {
 	return int_max(bytes - target_registers_bytes(l->t, FEW_REGISTERS), 0);
 }
 
-static int64_t region_waiting(const Lives *l, const Region *r) {
-	int64_t bytes = 0;
-	for (uint32_t pos = 1; pos <= r->count; pos++) {
-		const Live *x = &r->at[pos];
-		bytes = int_max(bytes, x->body ? region_waiting(l, x->body) : waiting_bytes(l, x));
-	}
-	return bytes;
-}
-
-int64_t waiting_indices(const Lives *l) { return region_waiting(l, l->root); }
+int64_t waiting_indices(const Lives *l) { return most_in(l, l->root, waiting_bytes); }
 
 int64_t spilled_by_ints(const Lives *l) {
-	return region_ints(l, l->root) + region_reduced(l, l->root) + region_picked(l, l->root);
+	return region_ints(l, l->root) + region_reduced(l, l->root) + most_in(l, l->root, picked_bytes);
 }

@@ -248,10 +248,10 @@ static void add_access(Lives *l, Live *x, void *data) {
 	rows->stores += x->part == PART_STORE ? bytes : 0;
 	rows->most = int_max(rows->most, x->part == PART_STORE ? bytes : 0);
 	rows->loads += x->part == PART_LOAD ? bytes : 0;
-	if (x->part == PART_STORE)
+	if (x->part == PART_STORE) {
 		rows->packed = int_max(rows->packed, packed_bytes(l, x));
-	if (x->part == PART_STORE)
 		rows->rewritten = int_max(rows->rewritten, int_max(rewritten_bytes(l, x), spread_bytes(l, x)));
+	}
 	rows->branches += branches(ref_of(l, x)) ? accessed_bytes(l, x) : 0;
 }
 

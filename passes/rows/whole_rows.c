@@ -95,13 +95,7 @@ static bool is_plain_arg(const Whole *w, const Arg *a) {
 	return a->kind != ARG_GRAPH;
 }
 
-static bool has_columns(const Whole *w, NodeId n) {
-	const Type *t = node_type(w->m, n);
-	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
-		if (expr_as_block(w->m, t->dims[i]) == w->block)
-			return true;
-	return false;
-}
+static bool has_columns(const Whole *w, NodeId n) { return node_has_block(w->m, n, w->block); }
 
 static bool names_block(const Whole *w, const Arg *list) {
 	bool any = false;

@@ -277,9 +277,10 @@ static bool fences_pass(const Module *m) {
 
 bool may_fence(const Choosing *s) {
 	const Module *m = s->start;
-	NodeId first = fences_pass(m) ? chain_of(m) : NONE;
-	bool asked = fences_pass(m) && (Switch)m->config.fenced_steps.value == SWITCH_ON;
-	return asked || (first != NONE && columns_gain(s, first));
+	if (!fences_pass(m))
+		return false;
+	NodeId first = chain_of(m);
+	return (Switch)m->config.fenced_steps.value == SWITCH_ON || (first != NONE && columns_gain(s, first));
 }
 
 /* The block of the columns of a step that has more of them than gain, in a loop over them alone; NONE. */

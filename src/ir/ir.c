@@ -25,6 +25,14 @@ BlockId arg_block(const Module *m, const Arg *arg) {
 	}
 }
 
+bool node_has_block(const Module *m, NodeId n, BlockId b) {
+	const Type *t = node_type(m, n);
+	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
+		if (expr_as_block(m, t->dims[i]) == b)
+			return true;
+	return false;
+}
+
 uint32_t node_use_count(const Module *m, NodeId n) {
 	uint32_t count = 0;
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use)

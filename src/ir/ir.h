@@ -529,6 +529,8 @@ static inline uint32_t list_index(const Arg *list, ArgId slot) {
 /* The block that an index entry takes a whole tile of, or that a query names: an argument that is just its symbol, as
  * such, as an expression or by reference to one; NONE. */
 BlockId arg_block(const Module *m, const Arg *arg);
+/* A dim of the tensor that it gives is the block's. */
+bool node_has_block(const Module *m, NodeId n, BlockId b);
 static inline const Type *node_type(const Module *m, NodeId n) { return type_get(m, node_get(m, n)->type); }
 
 /* A value of one or more dims that the kernel holds: not a host tensor. */

@@ -37,13 +37,7 @@ static bool is_plain(const Parts *p, const Arg *a) {
 	return plain;
 }
 
-static bool has_block(const Parts *p, NodeId n) {
-	const Type *t = node_type(p->m, n);
-	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
-		if (expr_as_block(p->m, t->dims[i]) == p->block)
-			return true;
-	return false;
-}
+static bool has_block(const Parts *p, NodeId n) { return node_has_block(p->m, n, p->block); }
 
 static PartKind added(PartKind x, PartKind y) {
 	bool sums = (x == PART_SUM || x == PART_HELD) && (y == PART_SUM || y == PART_HELD);
