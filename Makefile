@@ -449,14 +449,18 @@ format: need-venv
 	clang-format -i $(C_FILES)
 	.venv/bin/ruff format .
 
-# One stamp for each file, so that -j works and only what changed is looked at again.
+# One stamp for each file, so that -j works and only what changed is looked at again. The analyzer
+# makes so many nodes of a function's paths, which takes a quarter of the time that its own 225,000
+# take; with these `make nightly` looks again.
+TIDY_NODES = 20000
 TIDY_SOURCES = $(SOURCES) $(COMMAND_SOURCES) $(UNIT_SOURCES)
 .PHONY: tidy
 tidy: $(TIDY_SOURCES:%.c=$(BUILD)/tidy/%.ok)
 $(BUILD)/tidy/%.ok: %.c .clang-tidy $(wildcard include/*.[hd]* src/*/*.[hd]* passes/*/*.[hd]* codegen/*/*.[hd]* tests/unit/*.h)
 	@mkdir -p $(@D)
 	$(call say,TIDY,$<)
-	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- -std=c11 -I. -Iinclude 2>$(@:.ok=.log) || \
+	$(Q)clang-tidy --quiet --warnings-as-errors='*' $< -- -std=c11 -I. -Iinclude \
+		-Xclang -analyzer-config -Xclang max-nodes=$(TIDY_NODES) 2>$(@:.ok=.log) || \
 		{ cat $(@:.ok=.log) >&2; exit 1; }
 	@touch $@
 

@@ -60,6 +60,12 @@ STEPS = (
         r"^(?:corpus: .*|\d+ unit tests)",
     ),
     Step(
+        "analyzer",
+        "clang's analyzer, as deep as it goes by itself",
+        "rm -rf build/tidy && make tidy TIDY_NODES=225000",
+        r"^.*error: .*",
+    ),
+    Step(
         "faults",
         "each allocation of the library failing in turn, under ASan and UBSan",
         "make faults",
