@@ -398,6 +398,7 @@ static size_t edit_distance(const char *a, size_t n, const char *b, size_t m, si
 		above[j] = j;
 	for (size_t i = 1; i <= n; i++) {
 		row[0] = i;
+		size_t least = i;
 		for (size_t j = 1; j <= m; j++) {
 			size_t best = above[j - 1] + (a[i - 1] != b[j - 1]);
 			if (above[j] + 1 < best)
@@ -407,7 +408,11 @@ static size_t edit_distance(const char *a, size_t n, const char *b, size_t m, si
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
 				best = before[j - 2] + 1;
 			row[j] = best;
+			if (best < least)
+				least = best;
 		}
+		if (least > limit)
+			return limit + 1;
 		size_t *spare = before;
 		before = above;
 		above = row;
