@@ -131,6 +131,8 @@ def request_of(job, outcome=None):
     if job.side == "ours":
         module = binding.compile(document(job.kernel, job.args), job.config, job.target)
         request["source"] = module.source
+        if module.plan["config"].get("pallas_whole_vmem") == "on":
+            request["whole_vmem"] = True  # the key leaves out what VMEM a module asks for
         if outcome:
             outcome.plan = module.plan
     else:

@@ -116,14 +116,17 @@ def attention_rows():
         [*peers(causal=True), ("jax.flash_masked", flash(1024, 1024, 512, causal=True))],
         [small],
         lambda far: far >= 0,
+        heads=8,
+        groups=8,
     )
     window = 1024
+    small = blocks(512, 1, 512, loop="fori_loop")
     yield masked(
         f"window {window}",
         f"{ATTENTION_MORE}:sliding_attention",
-        [{}, blocks(512, 1, 512, loop="fori_loop")],
+        [{}, small, small | race.WHOLE_VMEM],
         [("tokamax.splash_masked", splash(512, 1024, 512, window=window)), *peers(window=window)],
-        [blocks(512, 1, 512, loop="fori_loop")],
+        [small],
         lambda far: (far >= 0) & (far < window),
         extra=(str(window),),
     )
@@ -221,7 +224,7 @@ def matmul_rows():
         "matmul 16x4096x4096",
         race.MATMUL,
         ("bfloat16[16,4096]", "bfloat16[4096,4096]"),
-        [{}, blocks(16, 1024, 1024, loop="emit_pipeline")],
+        [{}, race.WHOLE_VMEM, blocks(16, 1024, 1024, loop="emit_pipeline")],
         [
             ("xla.matmul", {}),
             ("jax.matmul", dict(zip(names, (16, 1024, 1024), strict=True))),
