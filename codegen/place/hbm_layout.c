@@ -23,13 +23,24 @@ static bool pads_less(const Target *t, int64_t rows, int64_t columns) {
 	return columns % t->lanes != 0 && columns % t->sublanes == 0 && rows % t->lanes == 0;
 }
 
-/* The node is the right factor of one matmul, and nothing else reads it. */
-static bool right_factor_alone(const Module *m, NodeId n) {
+/* The one node that reads n, of the same graph; NONE if there are several. */
+static NodeId only_user(const Module *m, NodeId n) {
 	if (node_use_count(m, n) != 1)
-		return false;
+		return NONE;
 	NodeId user = arg_get(m, node_uses(m, n))->user;
-	return op_lowering(node_get(m, user)->op) == LOWER_MATMUL && matmul_operand(m, user, 1) == n &&
-	       node_get(m, user)->graph == node_get(m, n)->graph;
+	return node_get(m, user)->graph == node_get(m, n)->graph ? user : NONE;
+}
+
+/* One matmul takes the load, or that swapped, and nothing else does: as its right factor, or as its left one if it has
+ * to turn what is loaded as it is (`swapped`: by the view that is loaded from). */
+static bool is_factor(const Module *m, NodeId n, bool swapped) {
+	NodeId user = only_user(m, n);
+	for (; user != NONE && permutation_swaps_rows(m, user); user = only_user(m, n)) {
+		swapped = !swapped;
+		n = user;
+	}
+	return user != NONE && op_lowering(node_get(m, user)->op) == LOWER_MATMUL &&
+	       (matmul_operand(m, user, 1) == n || (swapped && matmul_operand(m, user, 0) == n));
 }
 
 /* Tiles of all columns, of rows that divide the array's. */
@@ -39,13 +50,13 @@ static bool fills(const Planner *p, const Type *t, bool swapped, int64_t rows, i
 	return column_tile == columns && row_tile % p->m->target->lanes == 0 && rows % row_tile == 0;
 }
 
-/* A load as a right factor, in full tiles: whole rows of the swapped array, in whole registers. */
+/* A load as a factor, in full tiles: whole rows of the swapped array, in whole registers. */
 static bool load_suits(Planner *p, NodeId n, TensorId tensor, int64_t rows, int64_t columns) {
 	const Type *t = node_type(p->m, n);
-	if (node_get(p->m, n)->op != OP_LOAD || t->count < 2 || !right_factor_alone(p->m, n))
-		return false;
 	const Tensor *named = &p->m->tensors.at[tensor];
 	bool swapped = named->role == ROLE_VIEW && tensor_swaps_last_two(named);
+	if (node_get(p->m, n)->op != OP_LOAD || t->count < 2 || !is_factor(p->m, n, swapped))
+		return false;
 	return fills(p, t, swapped, rows, columns);
 }
 
