@@ -4,10 +4,10 @@
  * [32768, 64] lies as [64, 32768], for as it is half of each tile would be padding. A kernel takes its operands with
  * the last dim along the lanes, so that y as it is costs a copy of the whole array before the kernel, and twice the
  * bytes in it. A boundary view transposes it instead, which is no work: the bytes lie so already. In the kernel the
- * tile is then the other way round, which is free where a matmul takes it as its right factor: it contracts the other
- * dim. XLA lays out what the function returns in the same way: the kernel turns what it writes, for nothing where that
- * was computed turned (orient), rather than that XLA copies the array behind it. Compared with libtpu's choice for 34
- * shapes: docs/passes/alignment.md. */
+ * tile is then the other way round, which is free where a matmul takes it as its right factor, and better than free
+ * where one would turn it as its left factor: it contracts the other dim. XLA lays out what the function returns in the
+ * same way: the kernel turns what it writes, for nothing where that was computed turned (orient), rather than that XLA
+ * copies the array behind it. Compared with libtpu's choice for 34 shapes: docs/passes/alignment.md. */
 #include "access.h"
 #include "codegen/costs/costs.h"
 #include "codegen/lower/lower.h"

@@ -31,6 +31,39 @@ def test_what_has_whole_lanes_stays():
     assert operand(SPLIT_K, "x")["array_steps"] == []
 
 
+def test_factors_that_a_matmul_would_turn_are_taken_as_they_lie():
+    """Attention of 64 columns, computed turned: q is a right factor, v a left one that turns."""
+    swap = {"step": "transpose", "permutation": [0, 2, 1], "boundary": True}
+    for tensor, steps in (("q_in", [swap]), ("k_in", []), ("v_in", [swap])):
+        found = operand("attention_d64", tensor)["array_steps"]
+        assert [step for step in found if step["step"] == "transpose"] == steps, tensor
+    found = kit.emitted("python", "attention_d64", target="v7x").out
+    assert "k, q, (((2,), (1,)), ((0,), (0,)))" in found
+    assert "swapaxes" not in found
+
+
+def narrow_factor(left):
+    """x [256, 64] times y [64, 128], or y [128, 64] times x turned."""
+    k = tiles.Kernel("narrow_factor", [256], {"block_sizes": [128]})
+    k.tensor("x", "input", "float32", [256, 64])
+    k.tensor("y", "input", "float32", [64, 128] if left else [128, 64])
+    k.tensor("z", "output", "float32", [256, 128] if left else [128, 256])
+    x, y = k.load("x", "u0", ":"), k.load("y", ":", ":")
+    if left:
+        k.store("z", k.op("aten.mm.default", x, y, shape=["u0", 128]), "u0", ":")
+    else:
+        turned = k.op("aten.permute.default", x, [1, 0], shape=[64, "u0"])
+        k.store("z", k.op("aten.mm.default", y, turned, shape=[128, "u0"]), ":", "u0")
+    return k.json()
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_left_factor_that_is_not_turned_stays(left):
+    document = narrow_factor(left)
+    assert operand(document, "x")["array_steps"] == ([] if left else [SWAPPED])
+    assert simulated.wrong(json.loads(document), target="v7x") == []
+
+
 def test_off_without_boundary_views():
     assert operand(SPLIT_K, "y", pallas_boundary_views="off")["array_steps"] == []
 
