@@ -212,7 +212,7 @@ def test_sub_blocks_that_a_mask_leaves():
     assert race_more.seen_blocks(lambda far: far >= 0) == 32 * 33 // 2
     assert race_more.seen_blocks(lambda far: (far >= 0) & (far < 1024)) == 32 * 5 - 10
     causal = next(row for row in race_more.MORE if "causal" in row.name)
-    assert causal.flops == {"bfloat16": 4 * 2 * 128 * (8192 * 8193 // 2)}
+    assert causal.flops == {"bfloat16": 4 * 8 * 128 * (8192 * 8193 // 2)}
 
 
 def test_parts_are_added_up_for_a_side_that_has_no_run_of_its_own(monkeypatch):

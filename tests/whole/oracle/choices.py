@@ -17,6 +17,7 @@ class Choices:
     def __init__(self, random, out):
         self.random, self.out = random, out
         self.loops, self.branches, self.wholes, self.earlier = 0, 0, [], []
+        self.scattered = False
 
     def pick(self, options):
         """One of `options`."""

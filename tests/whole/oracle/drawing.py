@@ -237,7 +237,9 @@ class Drawing(Loads, Ops, Views, Patterns, Branches, Irregular, Forms):
             config["pallas_emit_pipeline_group_size"] = self.pick((1, 64))
         grids = [g["grid"] for g in self.out.graphs if g["kind"] == "root" and len(g["grid"]) > 1]
         if len(grids) == 1 and not self.loops and self.chance(15):
-            config["loop_orders"] = [self.permutation(len(grids[0]))]
+            order = self.permutation(len(grids[0]))
+            if not self.scattered:  # which point writes a place last is open
+                config["loop_orders"] = [order]
         inputs = sum(t["role"] == "input" for t in self.out.tensors)
         if self.chance(10):
             config["pallas_load_buffer_count"] = [self.pick((2, 1)) for _ in range(inputs)]

@@ -71,6 +71,7 @@ class Irregular(Choices):
 
     def scatter(self, scope):
         """A store or an atomic at positions that an int tensor gives."""
+        self.scattered = True
         shape = self.places_shape(scope, 1)
         others = self.selection(scope, shape)
         extent = self.pick(PLACES)
