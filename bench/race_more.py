@@ -224,7 +224,10 @@ def matmul_rows():
         "matmul 16x4096x4096",
         race.MATMUL,
         ("bfloat16[16,4096]", "bfloat16[4096,4096]"),
-        [{}, race.WHOLE_VMEM, blocks(16, 1024, 1024, loop="emit_pipeline")],
+        [
+            *({}, race.WHOLE_VMEM, blocks(16, 256, 4096)),
+            blocks(16, 1024, 1024, loop="emit_pipeline"),
+        ],
         [
             ("xla.matmul", {}),
             ("jax.matmul", dict(zip(names, (16, 1024, 1024), strict=True))),
