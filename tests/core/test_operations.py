@@ -26,7 +26,7 @@ EQUAL = {
     "pack": 163,
     "reduce": 92,
     "rotate": 44,
-    "transpose": 83,
+    "transpose": 82,
     "permute": 89,
     "mask": 81,
 }
