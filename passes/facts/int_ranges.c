@@ -204,11 +204,10 @@ static IntRange range_of_block(const IntRanges *r, NodeId n, BlockId b) {
 		end = block->extent != NONE && expr_value(m, block->extent, &value) ? one(value) : all;
 		begin = block->begin == NONE ? begin : expr_value(m, block->begin, &value) ? one(value) : all;
 	}
-	int64_t slack = 2 * int_max(m->block_size.at[b], range_is_one(end) ? end.high : 0);
+	int64_t most = int_max(m->block_size.at[b], range_is_one(end) ? end.high : 0), slack;
 	IntRange out = {int_min(begin.low, 0), end.high};
-	return checked_add(end.high, slack, &out.high) && range_within(out, dtype_range(DTYPE_I32))
-	               ? out
-	               : dtype_range(DTYPE_I32);
+	bool known = checked_mul(2, most, &slack) && checked_add(end.high, slack, &out.high);
+	return known && range_within(out, dtype_range(DTYPE_I32)) ? out : dtype_range(DTYPE_I32);
 }
 
 static IntRange range_of_query(const IntRanges *r, NodeId n) {
