@@ -1,5 +1,6 @@
 """`pallasc reduce`: a graph for which a command succeeds is made small."""
 
+import functools
 import json
 import signal
 import subprocess
@@ -113,7 +114,9 @@ def test_an_interrupt_writes_what_was_found(tmp_path):
     small, begun = tmp_path / "small.json", tmp_path / "begun"
     test = f"{EXPONENTIAL} {{}} && echo x >>{begun} && sleep 0.2"
     words = [sys.executable, "-m", "pallasc", "reduce", ATTENTION, "--if", test, "-o", small]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    # What starts the tests may ignore the signal, as shells do for what runs behind them.
+    heeded = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=heeded)
     while not begun.exists() or len(begun.read_text()) < 6:
         assert process.poll() is None
         time.sleep(0.05)
