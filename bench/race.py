@@ -273,17 +273,14 @@ def softmax_contests():
 def split_k_contest():
     """M=512 K=32768 N=64 in eight parts; two buffers, which is less than Helion's own default."""
     args = split_k_args(512)
-    texts = [
-        config_text((rows, 64, 1024), loop, split_k=8, pallas_load_buffer_count=[2, 2])
-        for rows in (128, 512)
-        for loop in LOOPS
-    ]
+    keys = {"split_k": 8, "pallas_load_buffer_count": [2, 2]}
+    texts = [config_text((rows, 64, 1024), loop, **keys) for rows in (128, 512) for loop in LOOPS]
     hand = [Run("hand", "xla.matmul", args, "{}")]
     hand.append(Run("hand", "xla.split_k", args, json.dumps({"parts": 8})))
     flops = {"bfloat16": 2 * 512 * 32768 * 64}  # parts are as long as the kernel computes
     name = "split-K 8, M=512 K=32768 N=64"
     ours, helion = both(SPLIT_K, args, texts)
-    whole = json.dumps(json.loads(texts[-2]) | WHOLE_VMEM)
+    whole = config_text((512, 64, 1024), "fori_loop", **keys, **WHOLE_VMEM)
     return Contest(name, [*ours, Run("ours", SPLIT_K, args, whole)], helion, hand, flops=flops)
 
 

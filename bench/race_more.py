@@ -120,13 +120,13 @@ def attention_rows():
         groups=8,
     )
     window = 1024
-    small = blocks(512, 1, 512, loop="fori_loop")
+    narrow = blocks(512, 1, 512, loop="fori_loop")
     yield masked(
         f"window {window}",
         f"{ATTENTION_MORE}:sliding_attention",
-        [{}, small, small | race.WHOLE_VMEM],
+        [{}, narrow, narrow | race.WHOLE_VMEM],
         [("tokamax.splash_masked", splash(512, 1024, 512, window=window)), *peers(window=window)],
-        [small],
+        [narrow],
         lambda far: (far >= 0) & (far < window),
         extra=(str(window),),
     )

@@ -12,13 +12,10 @@ static bool same_line(const Node *a, const Node *b) {
 
 /* The one node that uses n, seeing through nodes that are just other names; NONE. */
 static NodeId only_user(const Builder *b, NodeId n) {
-	while (node_use_count(b->m, n) == 1) {
-		NodeId user = arg_get(b->m, node_uses(b->m, n))->user;
-		if (b->plan->values[user].same_as == NONE)
-			return user;
-		n = user;
-	}
-	return NONE;
+	do
+		n = node_only_user(b->m, n);
+	while (n != NONE && b->plan->values[n].same_as != NONE);
+	return n;
 }
 
 /* It is the position of a write, which is read by name. */

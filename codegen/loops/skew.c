@@ -172,8 +172,8 @@ static bool ends_folded(const Skew *s, NodeId n) {
 	const Module *m = s->p->m;
 	if (s->loop->type == LOOP_UNROLL)
 		return false;
-	bool feeds = lowering_streams(how_of(s, n)) && node_use_count(m, n) == 1;
-	return folds_sublanes(s, n) || (feeds && folds_sublanes(s, arg_get(m, node_uses(m, n))->user));
+	NodeId user = lowering_streams(how_of(s, n)) ? node_only_user(m, n) : NONE;
+	return folds_sublanes(s, n) || (user != NONE && folds_sublanes(s, user));
 }
 
 /* What has another user would be handed on as well as what follows it. */

@@ -23,23 +23,16 @@ static bool pads_less(const Target *t, int64_t rows, int64_t columns) {
 	return columns % t->lanes != 0 && columns % t->sublanes == 0 && rows % t->lanes == 0;
 }
 
-/* The one node that reads n, of the same graph; NONE if there are several. */
-static NodeId only_user(const Module *m, NodeId n) {
-	if (node_use_count(m, n) != 1)
-		return NONE;
-	NodeId user = arg_get(m, node_uses(m, n))->user;
-	return node_get(m, user)->graph == node_get(m, n)->graph ? user : NONE;
-}
-
 /* One matmul takes the load, or that swapped, and nothing else does: as its right factor, or as its left one if it has
  * to turn what is loaded as it is (`swapped`: by the view that is loaded from). */
 static bool is_factor(const Module *m, NodeId n, bool swapped) {
-	NodeId user = only_user(m, n);
-	for (; user != NONE && permutation_swaps_rows(m, user); user = only_user(m, n)) {
+	GraphId g = node_get(m, n)->graph;
+	NodeId user = node_only_user(m, n);
+	for (; user != NONE && permutation_swaps_rows(m, user); user = node_only_user(m, n)) {
 		swapped = !swapped;
 		n = user;
 	}
-	return user != NONE && op_lowering(node_get(m, user)->op) == LOWER_MATMUL &&
+	return user != NONE && node_get(m, user)->graph == g && op_lowering(node_get(m, user)->op) == LOWER_MATMUL &&
 	       (matmul_operand(m, user, 1) == n || (swapped && matmul_operand(m, user, 0) == n));
 }
 

@@ -210,11 +210,13 @@ static int64_t loose_bytes(const Lives *l, const Live *x) {
 /* Rows of a register each, spread along dims before them and stored packed: v4 keeps all of them (a row spread to 32 to
  * 512 rows of 256 and 1,024 lanes: 0.93 to 1 of it in 32 bits). */
 static int64_t spread_rows_bytes(const Lives *l, const Live *store) {
+	if (!l->t->spill_rows || !is_packed(l, store))
+		return 0;
 	const Live *spread = live_operand(l, store, 1);
 	while (spread && live_op(l, spread) != K_BROADCAST && live_rounds_or_views(l, spread))
 		spread = live_operand(l, spread, 0);
 	const Live *of = spread && live_op(l, spread) == K_BROADCAST ? live_operand(l, spread, 0) : NULL;
-	if (!of || !l->t->spill_rows || !is_packed(l, store))
+	if (!of)
 		return 0;
 	const KValue *v = live_value(l, spread);
 	bool alone = v->rank > 2 && v->shape[v->rank - 2] == 1;

@@ -363,7 +363,8 @@ static bool gathers_tiles(const Module *m, NodeId n) {
 }
 
 static bool is_masked(const Module *m, NodeId n) {
-	return node_use_count(m, n) == 1 && node_get(m, arg_get(m, node_uses(m, n))->user)->op == OP_MASK_TO;
+	NodeId user = node_only_user(m, n);
+	return user != NONE && node_get(m, user)->op == OP_MASK_TO;
 }
 
 /* Loads and stores of a position that a node computes are held in the tensor by the pass bounds. */

@@ -191,8 +191,8 @@ static inline bool checked_mul(int64_t a, int64_t b, int64_t *out) {
 bool checked_floordiv(int64_t a, int64_t b, int64_t *out);
 bool checked_mod(int64_t a, int64_t b, int64_t *out);
 
-/* a >= 0, b > 0. Above INT64_MAX it is rounded down. */
-static inline int64_t int_cdiv(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+static inline int64_t int_cdiv(int64_t a, int64_t b) { return a / b + (a % b > 0); } /* a >= 0, b > 0 */
+/* The same; where that is above INT64_MAX, a is rounded down. */
 static inline int64_t int_round_up(int64_t a, int64_t b) {
 	int64_t up;
 	return checked_mul(int_cdiv(a, b), b, &up) ? up : a / b * b;

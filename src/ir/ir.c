@@ -33,6 +33,11 @@ bool node_has_block(const Module *m, NodeId n, BlockId b) {
 	return false;
 }
 
+NodeId node_only_user(const Module *m, NodeId n) {
+	ArgId use = node_uses(m, n);
+	return use != NONE && arg_get(m, use)->next_use == NONE ? arg_get(m, use)->user : NONE;
+}
+
 uint32_t node_use_count(const Module *m, NodeId n) {
 	uint32_t count = 0;
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use)

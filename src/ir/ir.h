@@ -539,6 +539,8 @@ bool node_is_tile(const Module *m, NodeId n);
 /* for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use) ... arg_get(m, u)->user */
 static inline ArgId node_uses(const Module *m, NodeId n) { return node_get(m, n)->first_use; }
 uint32_t node_use_count(const Module *m, NodeId n);
+/* The user, where n is used once; NONE. */
+NodeId node_only_user(const Module *m, NodeId n);
 /* for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) */
 static inline NodeId graph_first(const Module *m, GraphId g) { return graph_get(m, g)->first; }
 /* The list of what a graph gives: its output node's argument. */
