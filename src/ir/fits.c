@@ -4,7 +4,10 @@
 
 bool node_is_untyped(const Module *m, NodeId n) {
 	ShapeRule rule = op_row(node_get(m, n)->op)->shape;
-	return node_type(m, n)->kind == TYPE_NONE && rule != SHAPE_NONE && rule != SHAPE_STORE && rule != SHAPE_REMOTE;
+	const Type *t = node_type(m, n);
+	if (node_get(m, n)->op == OP_SYMNODE && t->kind == TYPE_SYM) /* its argument says what it is */
+		return t->sym == NONE;
+	return t->kind == TYPE_NONE && rule != SHAPE_NONE && rule != SHAPE_STORE && rule != SHAPE_REMOTE;
 }
 
 static bool fits_int(const Module *m, const Arg *a) {

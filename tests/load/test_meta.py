@@ -51,6 +51,18 @@ def test_a_part_of_them_may_be_left_out():
     assert kit.accepted("-", text=document).out == kit.accepted(path).out
 
 
+def test_a_symbol_is_what_its_argument_says():
+    """null is an int that is known at run time only, which no block's size is."""
+    path = kit.COVERAGE / "embedding.json"
+    document = json.loads(path.read_text())
+    nodes = [node for one in document["graphs"] for node in one["nodes"]]
+    symbols = [node for node in nodes if node.get("target") == "tile.symnode"]
+    assert symbols
+    for node in symbols:
+        node["meta"] = {"sym": None}
+    assert kit.accepted("-", text=document).out == kit.accepted(path).out
+
+
 def test_what_cannot_be_inferred_says_so():
     said = kit.refused(1, "-", text=stripped("neighbours")[1])
     assert "the length of the slice in dim 1 is not declared [size-unknown]" in said
