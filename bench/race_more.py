@@ -121,13 +121,16 @@ def attention_rows():
     )
     window = 1024
     narrow = blocks(512, 1, 512, loop="fori_loop")
+    heads = blocks(256, 8, 256, loop="fori_loop")  # what one of them waits for, others hide
     yield masked(
         f"window {window}",
         f"{ATTENTION_MORE}:sliding_attention",
-        [{}, narrow, narrow | race.WHOLE_VMEM],
+        [{}, narrow, heads, heads | race.WHOLE_VMEM],
         [("tokamax.splash_masked", splash(512, 1024, 512, window=window)), *peers(window=window)],
         [narrow],
         lambda far: (far >= 0) & (far < window),
+        heads=16,
+        groups=16,
         extra=(str(window),),
     )
     ids = (f"int32[1,{ROWS}]",) * 2
