@@ -162,6 +162,29 @@ static void verify_root(Verifier *v, GraphId g) {
 	}
 }
 
+/* Kernels count positions in int32. */
+static bool is_counted(const Module *m, ExprId size, int64_t *value) {
+	return size == NONE || !expr_value(m, size, value) || *value <= INT32_MAX;
+}
+
+/* Every position of a kernel lies in a tensor's dim, or in a block's range. */
+static void verify_positions(Verifier *v) {
+	const char *hint = "cut it into parts of at most 2147483647: a kernel counts positions in int32";
+	int64_t size;
+	for (TensorId t = 0; t < v->m->tensors.count; t++) {
+		const Tensor *tensor = &v->m->tensors.at[t];
+		for (uint32_t d = 0; d < tensor->rank; d++)
+			if (!is_counted(v->m, tensor->shape[d], &size))
+				diag_error(v->d, tensor_place(v->m, v->d, t), "size-range", hint,
+				           "dim %u of '%s' has %lld elements", d, tensor->name, (long long)size);
+	}
+	for (BlockId b = 0; b < v->m->blocks.count; b++)
+		if (!is_counted(v->m, v->m->blocks.at[b].extent, &size))
+			diag_error(v->d, diag_place(v->d, v->m->source, "/block_sizes/%u/extent", b), "size-range",
+			           hint, "the range of block '%s' ends at %lld", v->m->blocks.at[b].symbol,
+			           (long long)size);
+}
+
 /* The ops before and after the kernel, once the sizes are known. */
 static void verify_host(Verifier *v) {
 	for (TensorId t = 0; t < v->m->tensors.count && v->m->configured; t++) {
@@ -184,6 +207,8 @@ bool module_verify(Module *m, Diag *d) {
 	v.failed = arena_array(m->arena, m->nodes.count, sizeof *v.failed);
 	v.position = arena_array(m->arena, m->nodes.count, sizeof *v.position);
 	verify_structure(&v);
+	if (m->configured)
+		verify_positions(&v);
 	if (d->errors > before)
 		return false;
 	for (GraphId g = 0; g < m->graphs.count; g++) {
