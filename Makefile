@@ -178,7 +178,7 @@ check-page: build need-venv
 nightly: build need-venv
 	$(PYTHON) tests/nightly.py $(STEPS)
 
-# tests/verdicts.txt, from what the last `make check` found right.
+# tests/verdicts.txt and tests/compiled.txt, from what the last `make check` found right.
 verdicts: need-venv
 	@$(PYTHON) tests/verdicts.py $(VERDICTS)
 
@@ -203,9 +203,10 @@ LONG_TESTS = $(addprefix tests/,$(addprefix whole/,test_numerics.py coverage/tes
 	plan/test_memory.py)
 VERDICTS = $(BUILD)/verdicts.log
 check-python: build need-venv $(FAULT_TOOLS)
-	@rm -f $(VERDICTS)
+	@rm -f $(VERDICTS) $(VERDICTS).aot
 	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
 		$(LONG_TESTS) $(filter-out $(LONG_TESTS) $(LONG_TESTS:=/%),$(wildcard tests/*/test_*.py tests/*/*/test_*.py)) python/tests
+	@mv $(VERDICTS).part.aot $(VERDICTS).aot
 	@mv $(VERDICTS).part $(VERDICTS)
 
 # One module text for each jax and libtpu that modules say they were tested with: simulated, and compiled for a TPU.

@@ -5,6 +5,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import compiled
 import proof
 import pytest
 import verdicts
@@ -54,24 +55,27 @@ OWN = pytest.StashKey()
 
 def pytest_configure(config):
     """Opens the session of verdicts, which the processes of pytest-xdist are of too."""
-    if verdicts.LOG in os.environ and hasattr(config, "workerinput"):
-        return
-    path = os.environ.get(verdicts.LOG)
-    config.stash[OWN] = Path(path or tempfile.mkstemp(prefix="verdicts-")[1]), path is None
-    verdicts.begin(config.stash[OWN][0], datetime.date.today())
+    if verdicts.LOG not in os.environ or not hasattr(config, "workerinput"):
+        path = os.environ.get(verdicts.LOG)
+        config.stash[OWN] = Path(path or tempfile.mkstemp(prefix="verdicts-")[1]), path is None
+        verdicts.begin(config.stash[OWN][0], datetime.date.today())
+    compiled.begin()
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Says how many kernels were simulated, if any was asked about."""
+    """Says how many kernels were simulated or compiled, if any was asked about."""
     path, _ = config.stash.get(OWN, (None, None))
-    if path and verdicts.answers(path):
-        for line in verdicts.summary(path):
-            terminalreporter.write_line(line)
+    if not path:
+        return
+    simulated = verdicts.summary(path) if verdicts.answers(path) else []
+    for line in [*simulated, *compiled.summary(path)]:
+        terminalreporter.write_line(line)
 
 
 def pytest_unconfigure(config):
     """Removes a log that nobody asked for."""
     path, ours = config.stash.get(OWN, (None, False))
     if ours:
-        path.unlink(missing_ok=True)
+        for each in (path, compiled.log_of(path)):
+            each.unlink(missing_ok=True)
         del os.environ[verdicts.LOG]

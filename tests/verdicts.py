@@ -227,7 +227,8 @@ def in_session():
 def begin(path, today):
     """Opens a session: its log is written to `path`; `today` unless the environment says a day."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
+    for each in (path, Path(f"{path}.aot")):
+        each.write_text("")
     os.environ[LOG] = str(path.resolve())
     os.environ.setdefault(DATE, today.isoformat())
     day()
@@ -303,6 +304,10 @@ def main():
         return 1
     count, new, dropped = record(path)
     print(f"tests/verdicts.txt: {count} verdicts, {new} new, {dropped} dropped")
+    import compiled
+
+    count, new, dropped = compiled.record(path)
+    print(f"tests/compiled.txt: {count} modules, {new} new, {dropped} dropped")
     return 0
 
 

@@ -4,7 +4,6 @@ A set that fits CI; `make aot` compiles the whole matrix for every chip. Verdict
 module hash.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -132,7 +131,7 @@ def test_donated_arrays_are_updated_in_place(tmp_path):
         module.save(tmp_path / f"{way}.py")
     process = subprocess.run(
         [sys.executable, "-c", DONATED, tmp_path / "on.py", tmp_path / "off.py"],
-        env={**os.environ, "PYTHONPATH": str(kit.ROOT / "python"), "JAX_PLATFORMS": "cpu"},
+        env=aot.worker_environment() | {"PYTHONPATH": str(kit.ROOT / "python")},
         capture_output=True,
         text=True,
         timeout=120,
