@@ -15,7 +15,6 @@ compiled again, and what is found then must be what is kept. `make verdicts` wri
 
 import functools
 import os
-from pathlib import Path
 
 import verdicts
 from pallasc import aot
@@ -47,14 +46,9 @@ def filled(line, result):
     result.kernels = [] if kernels == "-" else [int(n) for n in kernels.split(",")]
 
 
-def log_of(path):
-    """Where a session whose verdicts go to `path` tells what was asked of the compiler."""
-    return Path(f"{path}.aot")
-
-
 def log(how, line):
     """Tells the session of an answer: "kept", or "compiled" here and now or by a run before."""
-    verdicts.append(log_of(os.environ[verdicts.LOG]), f"{how} {line}")
+    verdicts.append(verdicts.compiler_log(os.environ[verdicts.LOG]), f"{how} {line}")
 
 
 def begin():
@@ -88,7 +82,8 @@ def begin():
 
 def asked(path):
     """{line: how} of what a session asked of the compiler and it took."""
-    text = log_of(path).read_text() if log_of(path).exists() else ""
+    told = verdicts.compiler_log(path)
+    text = told.read_text() if told.exists() else ""
     answers = (line.split(maxsplit=1) for line in text.splitlines())
     return {line: how for how, line in sorted(answers, reverse=True)}
 

@@ -76,6 +76,6 @@ def pytest_unconfigure(config):
     """Removes a log that nobody asked for."""
     path, ours = config.stash.get(OWN, (None, False))
     if ours:
-        for each in (path, compiled.log_of(path)):
+        for each in (path, verdicts.compiler_log(path)):
             each.unlink(missing_ok=True)
         del os.environ[verdicts.LOG]

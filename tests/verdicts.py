@@ -224,10 +224,15 @@ def in_session():
     return LOG in os.environ
 
 
+def compiler_log(path):
+    """Where the session of a log tells what it asked the TPU compiler (compiled.py)."""
+    return Path(f"{path}.aot")
+
+
 def begin(path, today):
     """Opens a session: its log is written to `path`; `today` unless the environment says a day."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for each in (path, Path(f"{path}.aot")):
+    for each in (path, compiler_log(path)):
         each.write_text("")
     os.environ[LOG] = str(path.resolve())
     os.environ.setdefault(DATE, today.isoformat())
