@@ -180,7 +180,7 @@ nightly: build need-venv
 
 # tests/verdicts.txt and tests/compiled.txt, from what the last `make check` found right.
 verdicts: need-venv
-	@$(PYTHON) tests/verdicts.py $(VERDICTS)
+	@$(WITH_PYTHON) tests/verdicts.py $(VERDICTS)
 
 check-unit: build
 	@$(MAKE) --no-print-directory $(JOBS) run-unit replay
