@@ -205,7 +205,8 @@ seen, over those of full attention (D=128, best of any configuration) of the sam
 is masked costs nothing, and no more is computed than such sub-blocks. Ids of segments are data that
 no run here knows: they are all alike."""
 COMPILE_TEXT = """Seconds of a CPU that libtpu takes for the fastest of each side, its dumps
-included, and bundles of its kernels' schedules."""
+included where that is at most 20, without them where it is more: nobody but the instrument asks for
+them. And bundles of its kernels' schedules."""
 BEHIND_TEXT = """## Where a peer is faster
 
 Our time over that of the fastest peer, and both:"""
