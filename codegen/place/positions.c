@@ -139,7 +139,9 @@ static bool moves(const Planner *p, uint32_t loop, const Want *want) {
 static uint32_t moving_loop(const Planner *p, const AccessWant *w) {
 	for (uint32_t l = p->plan->loop_of[node_get(p->m, w->node)->graph]; l != NONE;
 	     l = p->plan->loops.at[l].parent) {
-		bool moved = false, ahead = p->plan->loops.at[l].type == LOOP_FORI || want_gathers(w) != NONE;
+		const Loop *loop = &p->plan->loops.at[l];
+		/* A while does not know whether there is a next step. */
+		bool moved = false, ahead = loop->rank > 0 && (loop->type == LOOP_FORI || want_gathers(w) != NONE);
 		for (uint32_t i = 0; i < w->rank; i++) {
 			bool places = w->dim[i].kind == WANT_AT || w->dim[i].kind == WANT_GATHER;
 			moved = moved || (places && moves(p, l, &w->dim[i]));

@@ -166,8 +166,6 @@ const char *window_not_copied(Planner *p, const AccessWant *w, Operand *o, int64
 	const Loop *loop = &p->plan->loops.at[w->loop];
 	if (loop->type == LOOP_UNROLL)
 		return "unrolled steps read resident blocks";
-	if (loop->rank == 0)
-		return "a while does not know whether there is a next step";
 	if (loop->type == LOOP_FORI && !fori_copies(p) && want_gathers(w) == NONE)
 		return why_resident(p);
 	bool unpeeled = loop_ragged_unpeeled(p, loop);

@@ -323,3 +323,30 @@ def test_the_kernel_as_text_computes_the_same(name, rewrites):
     found = execute.run(kit.emitted("kernel", document, *rewrites).out, *arrays)
     for one, expected in zip(found, reference.run(document, arrays), strict=True):
         assert np.allclose(one.astype(np.float64), expected.astype(np.float64), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("rewrites", [(), ("--rewrites=",), ("--rewrites=split",)])
+def test_a_row_at_a_scalar_is_no_window_of_a_while(rewrites):
+    """It has no steps that could move one: kernel text is read again, and computes the same."""
+    doc = Doc(config={"block_sizes": [128]}).tensor("x", "input", "float32", [3, 128])
+    doc.tensor("out", "output", "float32", [128]).scalar("at", "int32").block(128)
+    cond, body = G(1, "cond"), G(2, "while", carried=[[0, 0], [1, 1]])
+    row = f32("u0")
+    cond.arg(row)
+    n = cond.arg(INT)
+    cond.out(cond.call("aten.lt.Scalar", n, 3, meta=t("bool")))
+    total, n = body.arg(row), body.arg(INT)
+    at = body.call("tile.scalar", "at", meta=INT)
+    total = body.call("aten.add.Tensor", total, body.load("x", [at, U0], row), meta=row)
+    body.out(total, body.call("aten.add.Tensor", n, 1, meta=INT))
+    g = G(0, grid=[0])
+    start = g.call("tile.full", [U0], 1.0, dt("float32"), meta=row)
+    zero = g.call("tile.full", [], 0, dt("int32"), meta=INT)
+    loop = g.call("tile.while", 1, 2, [start, zero], meta={"tuple": [row, INT]})
+    g.store("out", [U0], items(g, loop, row, INT)[0])
+    document = doc.add(cond, body, g.out())
+    text = kit.emitted("kernel", document, *rewrites).out
+    assert "x_win" not in text
+    x = np.arange(384, dtype=np.float32).reshape(3, 128)
+    (found,) = execute.run(text, x, np.int32(2))
+    assert np.array_equal(found, 1 + 3 * x[2])
