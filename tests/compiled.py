@@ -82,9 +82,8 @@ def begin():
 
 def asked(path):
     """{line: how} of what a session asked of the compiler and it took."""
-    told = verdicts.compiler_log(path)
-    text = told.read_text() if told.exists() else ""
-    answers = (line.split(maxsplit=1) for line in text.splitlines())
+    told = verdicts.compiler_log(path).read_text()
+    answers = (line.split(maxsplit=1) for line in told.splitlines())
     return {line: how for how, line in sorted(answers, reverse=True)}
 
 

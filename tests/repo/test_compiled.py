@@ -20,7 +20,7 @@ def day_of(key, due):
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    """An own session with one kept line, an empty cache, and a function that begins it."""
+    """An own session with one kept line and an empty cache."""
     kept = tmp_path / "compiled.txt"
     kept.write_text(f"{LINE}\n")
     monkeypatch.setattr(compiled, "KEPT", kept)
