@@ -139,7 +139,7 @@ def cached(pair):
     """The bytes that libtpu used or asked for, if the cache has what is printed now; None."""
     result = aot.AotResult("", pair.chip)
     key = aot.cache_key(pair.module.source, pair.chip)
-    return result.vmem_bytes if aot._cache_load(key, result) else None
+    return result.vmem_bytes if aot.CACHE.load(key, result) else None
 
 
 class Found(typing.NamedTuple):

@@ -13,7 +13,6 @@ It holds in the tests alone, as tests/verdicts.txt does: on one day of so many e
 compiled again, and what is found then must be what is kept. `make verdicts` writes the file.
 """
 
-import functools
 import os
 
 import verdicts
@@ -51,33 +50,36 @@ def log(how, line):
     verdicts.append(verdicts.compiler_log(os.environ[verdicts.LOG]), f"{how} {line}")
 
 
-def begin():
-    """Answers of this process, and of those that it forks, come from the file where it has one."""
-    kept, load, store = read(KEPT), aot._cache_load, aot._cache_store
+class Answers(aot.Cache):
+    """What is kept answers first; whatever is answered goes to the session's log."""
 
-    @functools.wraps(load)
-    def loaded(key, result):
-        line = kept.get(key[:DIGITS])
+    def __init__(self):
+        self._kept = read(KEPT)
+
+    def load(self, key, result):
+        line = self._kept.get(key[:DIGITS])
         if line and not verdicts.is_due(key):
             filled(line, result)
             log("kept", line)
             return True
-        found = load(key, result)
+        found = super().load(key, result)
         if found and result.ok:
             log("compiled", line_of(key, result))
         return found
 
-    @functools.wraps(store)
-    def stored(key, result):
-        line = kept.get(key[:DIGITS])
+    def store(self, key, result):
+        line = self._kept.get(key[:DIGITS])
         now = line_of(key, result) if result.ok else f"{key[:DIGITS]} {result.message}"
         if line and now != line:
             raise AssertionError(f"the TPU compiler says {now}, tests/compiled.txt {line}")
         if result.ok:
             log("compiled", now)
-        store(key, result)
+        super().store(key, result)
 
-    aot._cache_load, aot._cache_store = loaded, stored
+
+def begin():
+    """Answers of this process, and of those that it forks, come from the file where it has one."""
+    aot.CACHE = Answers()
 
 
 def asked(path):

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import types
+import typing
 from pathlib import Path
 
 from . import mesh
@@ -259,7 +260,7 @@ def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True,
             program = _program(module)
             place = result.topology or result.target
             key = cache_key(module.source, place, program, module.info.get("sharding"))
-            if cache and _cache_load(key, result):
+            if cache and CACHE.load(key, result):
                 yield result
                 continue
             worker = workers.get(program) or Worker(memory_bytes, f"{__package__}.{program}")
@@ -268,7 +269,7 @@ def compile_many(jobs, timeout=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cache=True,
                 answer = worker.request({**_job(module), "target": place}, timeout)
                 _fill(result, answer)
                 if cache and result.kind in ("ok", "vmem", "error"):
-                    _cache_store(key, result)
+                    CACHE.store(key, result)
             except WorkerLost as lost:
                 result.kind, result.message, result.full = lost.kind, str(lost), str(lost)
                 workers.pop(program).close()
@@ -394,33 +395,38 @@ def _version(package):
         return "none"
 
 
-def _cache_load(key, result):
-    stored = kept_json(cache_directory() / f"{key}.json")
-    if not isinstance(stored, dict):
-        return False
-    fields = {name: stored.get(name, ...) for name in _CACHED_FIELDS}
-    if not all(isinstance(value, _CACHED_FIELDS[name]) for name, value in fields.items()):
-        return False
-    if not all(isinstance(size, int) for size in fields["kernels"]):
-        return False
-    for name, value in fields.items():
-        setattr(result, name, value)
-    result.cached = True
-    return True
+class Cache:
+    """Verdicts of runs before this one, a file each in `cache_directory()`."""
+
+    _COUNT = (int, types.NoneType)
+    FIELDS: typing.ClassVar = {
+        **{"ok": bool, "kind": str, "message": str, "full": str},
+        **{"vmem_bytes": _COUNT, "vmem_limit": _COUNT, "kernels": list, "temp_bytes": _COUNT},
+        "seconds": (int, float),
+    }
+
+    def load(self, key, result):
+        """Whether a verdict of this `cache_key` is kept; it is written into the `AotResult`."""
+        stored = kept_json(cache_directory() / f"{key}.json")
+        if not isinstance(stored, dict):
+            return False
+        fields = {name: stored.get(name, ...) for name in self.FIELDS}
+        if not all(isinstance(value, self.FIELDS[name]) for name, value in fields.items()):
+            return False
+        if not all(isinstance(size, int) for size in fields["kernels"]):
+            return False
+        for name, value in fields.items():
+            setattr(result, name, value)
+        result.cached = True
+        return True
+
+    def store(self, key, result):
+        """Keeps a verdict; a cache that cannot be written is no error."""
+        fields = {name: getattr(result, name) for name in self.FIELDS}
+        keep(cache_directory() / f"{key}.json", json.dumps(fields))
 
 
-_COUNT = (int, types.NoneType)
-_CACHED_FIELDS = {
-    **{"ok": bool, "kind": str, "message": str, "full": str},
-    **{"vmem_bytes": _COUNT, "vmem_limit": _COUNT, "kernels": list, "temp_bytes": _COUNT},
-    "seconds": (int, float),
-}
-
-
-def _cache_store(key, result):
-    """Keeps a verdict; a cache that cannot be written is no error."""
-    fields = {name: getattr(result, name) for name in _CACHED_FIELDS}
-    keep(cache_directory() / f"{key}.json", json.dumps(fields))
+CACHE = Cache()
 
 
 def result_text(result, verbose=False):

@@ -14,7 +14,9 @@ from stubs import ROOT
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path, monkeypatch):
+    """Each test has a cache of its own, empty, and nothing that the tests keep."""
     monkeypatch.setenv("PALLASC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(aot, "CACHE", aot.Cache())
 
 
 def test_all_targets_in_one_worker(data, monkeypatch):
@@ -200,12 +202,12 @@ def test_telling_lines():
 
 def test_broken_cache_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv("PALLASC_CACHE", "/proc/nowhere")
-    aot._cache_store("key", aot.AotResult("k.py", "v6e"))
-    assert not aot._cache_load("key", aot.AotResult("k.py", "v6e"))
+    aot.CACHE.store("key", aot.AotResult("k.py", "v6e"))
+    assert not aot.CACHE.load("key", aot.AotResult("k.py", "v6e"))
     monkeypatch.setenv("PALLASC_CACHE", str(tmp_path))
     (tmp_path / "aot").mkdir()
     (tmp_path / "aot" / "key.json").write_text("{")
-    assert not aot._cache_load("key", aot.AotResult("k.py", "v6e"))
+    assert not aot.CACHE.load("key", aot.AotResult("k.py", "v6e"))
 
 
 def test_slices():

@@ -31,12 +31,12 @@ def cache(tmp_path, monkeypatch):
 
 
 def stored():
-    return aot._cache_load("key", aot.AotResult("k.py", "v6e"))
+    return aot.Cache().load("key", aot.AotResult("k.py", "v6e"))
 
 
 def changed(**fields):
     """A verdict with other fields."""
-    entry = {name: getattr(KEPT, name) for name in aot._CACHED_FIELDS}
+    entry = {name: getattr(KEPT, name) for name in aot.Cache.FIELDS}
     return json.dumps({**entry, **fields}).encode()
 
 
@@ -45,11 +45,11 @@ WRONG = [changed(kernels=["x"]), changed(ok="yes"), changed(vmem_bytes="8"), cha
 
 @pytest.mark.parametrize("content", GARBAGE + WRONG, ids=lambda content: str(content[:24]))
 def test_a_verdict_that_is_none(cache, content):
-    aot._cache_store("key", KEPT)
+    aot.Cache().store("key", KEPT)
     assert stored()
     (cache / "aot" / "key.json").write_bytes(content)
     assert not stored()
-    aot._cache_store("key", KEPT)
+    aot.Cache().store("key", KEPT)
     assert stored()
 
 
@@ -110,7 +110,7 @@ def occupy(cache):
 @pytest.mark.parametrize("spoil", [refuse, occupy])
 def test_a_place_that_cannot_be_written_is_no_error(cache, spoil):
     spoil(cache)
-    aot._cache_store("key", KEPT)
+    aot.Cache().store("key", KEPT)
     assert not stored()
     assert not [name for name in os.listdir(cache) if name.endswith(".tmp")]
     if (cache / "aot").is_dir():

@@ -1,21 +1,15 @@
 """Which kept results of the TPU compiler hold, and what is recorded."""
 
-import datetime
+import re
 
 import compiled
 import pytest
 import verdicts
 from pallasc import aot
+from turns import day_of
 
 KEY = "0123456789abcdef" * 4
 LINE = f"{KEY[:16]} 1024 0 512,1024"
-
-
-def day_of(key, due):
-    """A date on which the key is due, or is not."""
-    days = (datetime.date(2026, 1, 1) + datetime.timedelta(n) for n in range(verdicts.DAYS))
-    turn = int(verdicts.digest(key), 16) % verdicts.DAYS
-    return next(d for d in days if (d.toordinal() % verdicts.DAYS == turn) == due).isoformat()
 
 
 @pytest.fixture
@@ -28,10 +22,7 @@ def session(tmp_path, monkeypatch):
     monkeypatch.setenv("PALLASC_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(verdicts.DATE, day_of(KEY, due=False))
     monkeypatch.delenv(verdicts.AGAIN, raising=False)
-    # What this session itself has put there stays where it is.
-    monkeypatch.setattr(aot, "_cache_load", aot._cache_load.__wrapped__)
-    monkeypatch.setattr(aot, "_cache_store", aot._cache_store.__wrapped__)
-    compiled.begin()
+    monkeypatch.setattr(aot, "CACHE", compiled.Answers())
     return tmp_path / "log"
 
 
@@ -45,9 +36,9 @@ def taken(vmem=1024):
 
 def test_a_kept_line_answers(session):
     found = result()
-    assert aot._cache_load(KEY, found)
+    assert aot.CACHE.load(KEY, found)
     assert found.ok and found.cached and compiled.line_of(KEY, found) == LINE
-    assert not aot._cache_load("f" * 64, result())
+    assert not aot.CACHE.load("f" * 64, result())
     assert compiled.summary(session) == [
         "modules to compile for a TPU: 1 were taken, 1 of them as it is kept"
     ]
@@ -56,20 +47,20 @@ def test_a_kept_line_answers(session):
 @pytest.mark.parametrize("name", [verdicts.AGAIN, verdicts.DATE])
 def test_on_its_day_a_module_is_compiled_again(session, monkeypatch, name):
     monkeypatch.setenv(name, "1" if name == verdicts.AGAIN else day_of(KEY, due=True))
-    assert not aot._cache_load(KEY, result())
-    aot._cache_store(KEY, taken())
+    assert not aot.CACHE.load(KEY, result())
+    aot.CACHE.store(KEY, taken())
     assert compiled.asked(session) == {LINE: "compiled"}
     with pytest.raises(AssertionError, match=r"the TPU compiler says .* 2048 .* 1024"):
-        aot._cache_store(KEY, taken(vmem=2048))
+        aot.CACHE.store(KEY, taken(vmem=2048))
     with pytest.raises(AssertionError, match=r"the TPU compiler says .* no room"):
-        aot._cache_store(KEY, result(kind="vmem", message="no room"))
+        aot.CACHE.store(KEY, result(kind="vmem", message="no room"))
 
 
 def test_what_a_session_asked_for_is_recorded(session):
     other = "f" * 64
-    aot._cache_store(other, taken())
-    aot._cache_store("e" * 64, result(kind="error", message="refused"))
-    assert aot._cache_load(other, result())
+    aot.CACHE.store(other, taken())
+    aot.CACHE.store("e" * 64, result(kind="error", message="refused"))
+    assert aot.CACHE.load(other, result())
     assert "1 are not in tests/compiled.txt" in compiled.summary(session)[1]
     assert compiled.record(session) == (1, 1, 1)
     assert compiled.KEPT.read_text() == f"{other[:16]} 1024 0 512,1024\n"
@@ -84,4 +75,5 @@ def test_another_line_is_refused(session):
 
 def test_the_file_is_sorted_and_without_doubles():
     lines = (verdicts.ROOT / "tests" / "compiled.txt").read_text().splitlines()
+    assert all(re.match(f"[0-9a-f]{{{compiled.DIGITS}}} ", line) for line in lines)
     assert len(lines) > 1000 and lines == sorted({line.split()[0]: line for line in lines}.values())

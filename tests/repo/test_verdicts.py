@@ -7,6 +7,7 @@ import pytest
 import simulated
 import verdicts
 from builder import Doc, G, f32, sl, sym
+from turns import day_of
 
 KERNEL = """KERNEL_INFO = {
     "name": "k",
@@ -33,10 +34,7 @@ def session(tmp_path, monkeypatch):
     """An own session with empty files, on a day on which nothing named "kernel" is due."""
     monkeypatch.setattr(verdicts, "KEPT", tmp_path / "kept.txt")
     monkeypatch.setattr(verdicts, "LOCAL", tmp_path / "local.txt")
-    days = (datetime.date(2026, 1, 1) + datetime.timedelta(n) for n in range(verdicts.DAYS))
-    turn = int(verdicts.digest("kernel"), 16) % verdicts.DAYS
-    day = next(day for day in days if day.toordinal() % verdicts.DAYS != turn)
-    monkeypatch.setenv(verdicts.DATE, day.isoformat())
+    monkeypatch.setenv(verdicts.DATE, day_of("kernel", due=False))
     monkeypatch.delenv(verdicts.AGAIN, raising=False)
     monkeypatch.setenv(verdicts.LOG, str(tmp_path / "log"))
     verdicts.known.cache_clear()
