@@ -18,7 +18,7 @@ static bool lies_inside(Planner *p, const Want *want, BlockId b) {
 		max += want->size - 1;
 	} else if (want->kind == WANT_STEP) {
 		known = affine_max(p, &p->plan->loops.at[want->loop].dim[want->loop_dim].end, &max);
-		max = int_max(max, 0) - 1;
+		max -= 1;
 	} else if (want->kind == WANT_GRID) {
 		max = expr_number(p->m, p->m->blocks.at[b].extent) - 1;
 	}

@@ -212,7 +212,7 @@ int64_t want_end(Planner *p, const Want *w) {
 	if (!affine_max(p, &w->at, &start) || start >= w->extent)
 		start = w->extent - 1;
 	if (w->kind == WANT_STEP && affine_max(p, &p->plan->loops.at[w->loop].dim[w->loop_dim].end, &end))
-		start = int_min(start, int_max(end, 0) - 1);
+		start = int_min(start, end - 1);
 	if (w->kind != WANT_AT && affine_multiple(&w->at, w->size))
 		start -= start % w->size;
 	return start + w->size;

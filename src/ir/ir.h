@@ -15,6 +15,8 @@
 typedef uint32_t NodeId, GraphId, TensorId, ScalarId, BlockId, TunableId, ArgId, ExprId, TypeId;
 
 enum { RANK_MAX = 8 };
+/* A kernel counts positions in int32: no dim or range is longer. */
+enum { POSITION_MAX = INT32_MAX };
 /* Devices of a program: a barrier is a signal of each to each. */
 enum { MESH_DEVICES_MAX = 256 };
 /* Pairs of semaphores that copies between devices count on. */

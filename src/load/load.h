@@ -10,7 +10,7 @@ typedef struct SizeChoices {
 	const char *const *at;
 	uint32_t count;
 } SizeChoices;
-enum { NAMED_SIZE_MAX = INT32_MAX };
+enum { NAMED_SIZE_MAX = POSITION_MAX };
 
 /* load.c: JSON text to Module. NULL after diagnostics. */
 Module *module_load(Arena *a, Diag *d, const Source *source, const Target *target);

@@ -12,6 +12,10 @@ typedef struct Verifier {
 	uint32_t *position; /* by NodeId: 1-based in its graph's list; 0: not in one, or not reached yet */
 } Verifier;
 
+/* Is it beyond POSITION_MAX, and what is it then? Not of what depends on sizes that are none of a configuration. */
+bool position_too_far(const Module *m, ExprId e, int64_t *value);
+#define POSITION_HINT "cut it into parts of at most 2147483647: a kernel counts positions in int32"
+
 /* Lists of nodes, use lists, order, calls between graphs. Without these the other parts cannot run. */
 void verify_structure(Verifier *v);
 /* Calls: arguments against placeholders, bounds, carried values, results. */

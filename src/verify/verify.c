@@ -162,27 +162,37 @@ static void verify_root(Verifier *v, GraphId g) {
 	}
 }
 
-/* Kernels count positions in int32. */
-static bool is_counted(const Module *m, ExprId size, int64_t *value) {
-	return size == NONE || !expr_value(m, size, value) || *value <= INT32_MAX;
+bool position_too_far(const Module *m, ExprId e, int64_t *value) {
+	if (e == NONE)
+		return false;
+	const Expr *x = &m->exprs.at[e];
+	bool known = x->kind == EXPR_INT || (expr_value(m, e, value) && !m->sizes_asked);
+	if (x->kind == EXPR_INT)
+		*value = x->value;
+	return known && (*value < -POSITION_MAX || *value > POSITION_MAX);
 }
 
 /* Every position of a kernel lies in a tensor's dim, or in a block's range. */
 static void verify_positions(Verifier *v) {
-	const char *hint = "cut it into parts of at most 2147483647: a kernel counts positions in int32";
-	int64_t size;
+	int64_t value;
 	for (TensorId t = 0; t < v->m->tensors.count; t++) {
 		const Tensor *tensor = &v->m->tensors.at[t];
 		for (uint32_t d = 0; d < tensor->rank; d++)
-			if (!is_counted(v->m, tensor->shape[d], &size))
-				diag_error(v->d, tensor_place(v->m, v->d, t), "size-range", hint,
-				           "dim %u of '%s' has %lld elements", d, tensor->name, (long long)size);
+			if (position_too_far(v->m, tensor->shape[d], &value))
+				diag_error(v->d, tensor_place(v->m, v->d, t), "size-range", POSITION_HINT,
+				           "dim %u of '%s' has %lld elements", d, tensor->name, (long long)value);
 	}
-	for (BlockId b = 0; b < v->m->blocks.count; b++)
-		if (!is_counted(v->m, v->m->blocks.at[b].extent, &size))
+	for (BlockId b = 0; b < v->m->blocks.count; b++) {
+		const Block *block = &v->m->blocks.at[b];
+		if (position_too_far(v->m, block->begin, &value))
+			diag_error(v->d, diag_place(v->d, v->m->source, "/block_sizes/%u/begin", b), "size-range",
+			           POSITION_HINT, "the range of block '%s' begins at %lld", block->symbol,
+			           (long long)value);
+		if (position_too_far(v->m, block->extent, &value))
 			diag_error(v->d, diag_place(v->d, v->m->source, "/block_sizes/%u/extent", b), "size-range",
-			           hint, "the range of block '%s' ends at %lld", v->m->blocks.at[b].symbol,
-			           (long long)size);
+			           POSITION_HINT, "the range of block '%s' ends at %lld", block->symbol,
+			           (long long)value);
+	}
 }
 
 /* The ops before and after the kernel, once the sizes are known. */

@@ -78,11 +78,19 @@ static bool bound_is_int(Verifier *v, const Arg *arg) {
 	return is_int && (t->kind == TYPE_SYM || (t->kind == TYPE_TENSOR && t->count == 0));
 }
 
+static void check_bound(Verifier *v, NodeId n, const char *name, const Arg *bound) {
+	int64_t value;
+	if (!arg_failed(v, bound) && position_too_far(v->m, arg_expr(v->m, bound), &value))
+		verify_node_error(v, n, "size-range", POSITION_HINT, "it has %lld in `%s`", (long long)value, name);
+}
+
 static void check_bounds(Verifier *v, NodeId n, const char *name, GraphId g) {
 	const Arg *bounds = op_arg(v->m, n, name);
 	const Graph *graph = graph_get(v->m, g);
-	if (bounds->kind != ARG_LIST && graph->blocks.count == 1 && bound_is_int(v, bounds))
-		return; /* a bare one, for one dim */
+	if (bounds->kind != ARG_LIST && graph->blocks.count == 1 && bound_is_int(v, bounds)) {
+		check_bound(v, n, name, bounds); /* a bare one, for one dim */
+		return;
+	}
 	if (list_count(bounds) != graph->blocks.count) {
 		verify_node_error(v, n, "bad-bounds", "give one for each block id, outermost first",
 		                  "it gives %u %s, graph %lld has %u block ids", list_count(bounds), name,
@@ -93,6 +101,8 @@ static void check_bounds(Verifier *v, NodeId n, const char *name, GraphId g) {
 		if (!bound_is_int(v, arg_item(v->m, bounds, i)))
 			verify_node_error(v, n, "bad-bounds", NULL, "entry %u of %s is not an int or a 0-d int tensor",
 			                  i, name);
+		else
+			check_bound(v, n, name, arg_item(v->m, bounds, i));
 }
 
 static void check_carried_pair(Verifier *v, GraphId g, Carried c) {

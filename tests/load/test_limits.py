@@ -3,6 +3,7 @@
 import re
 
 import kit
+import pallasc
 import pytest
 from builder import Doc, G, dt, f32, ref, sl, sym, t
 from simulated import wrong
@@ -84,3 +85,22 @@ def test_scalars_are_computed_with():
 
     document = loop_kernel(["x"], before, scalars=["a", "b"], dtype="float32", after=after)
     assert wrong(document) == []
+
+
+@pytest.mark.parametrize("begin", [2**31, -(2**31), -(2**63), sym(-(2**63)), sym(2**63 - 1)])
+def test_a_loop_that_begins_where_no_int32_is(begin):
+    """A kernel counts positions in int32; what depends on a block is judged at the block's size."""
+    with pytest.raises(pallasc.CompileError) as error:
+        kit.compiled(loop_kernel(["x"], begin=begin))
+    (said,) = error.value.diagnostics
+    value = begin["sym"] if isinstance(begin, dict) else begin
+    assert (said["code"], said["pointer"]) == ("size-range", "/graphs/1/nodes/1")
+    assert said["message"] == f"tile.for_loop 'loop': it has {value} in `begins`"
+
+
+def test_a_bound_is_judged_at_the_blocks_own_size():
+    """Whatever size stands for the block's while nobody has chosen one."""
+    late = loop_kernel(["x"], begin=sym("u1 * 67108864 - 4294967296"))
+    assert kit.compiled(late, block_sizes=[8, 64])
+    with pytest.raises(pallasc.CompileError, match=r"it has 4294967296 in `begins`"):
+        kit.compiled(late, block_sizes=[8, 128])
