@@ -1,8 +1,12 @@
-/* fused.c - inputs of float16 whose bits the wrapper need not make. The kernel takes ints, and XLA copies an array that
- * it reinterprets; but where it may fuse what makes an operand (allow_input_fusion), it reinterprets each block that
- * the grid's pipeline brings, in VMEM. It fuses blocks up to a size, and inputs up to twice that, without padding in
- * their lanes (measured, libtpu 0.0.51: fused_bytes). Each block is to come once: one that stays, or comes again, would
- * be reinterpreted again.
+/* fused.c - inputs that the wrapper need not make: XLA may fuse what makes an operand (allow_input_fusion), and makes
+ * each block of it that the grid's pipeline brings, in VMEM. It fuses blocks up to a size, and inputs up to twice that,
+ * without padding in their lanes (measured, libtpu 0.0.51: fused_bytes).
+ *
+ * The bits of float16: the kernel takes ints, and XLA copies an array that it reinterprets. Each block is to come once:
+ * one that stays, or comes again, would be reinterpreted again.
+ *
+ * Rows of narrow elements: [1, N] of [N] lies in pairs or fours of rows, and XLA copies that, however small it is (640
+ * cycles on v6e, of 4096 bfloat16). The row comes once and stays.
  *
  * And the kernel has no loops, on some of which libtpu fails ("Allocation ... dematerialized"), and computes strip by
  * strip, or reduces what it reads. A pointwise tile that is read at once is scheduled with what makes it, and spills
@@ -10,12 +14,21 @@
 #include "costs.h"
 #include "codegen/lower/lower.h"
 
-bool operand_may_fuse(const Planner *p, const Operand *o) {
+/* A whole row of elements of less than 32 bits, which the wrapper makes of a vector. */
+static bool is_row(const Operand *o) {
+	return o->rank == 2 && o->unit == 0 && o->steps.count == 1 && o->block[1] == o->shape[1] &&
+	       dtype_bits(o->dtype) < 32 && o->dtype != DTYPE_F16 && o->dtype != DTYPE_BOOL;
+}
+
+static bool may_fuse(const Planner *p, const Operand *o) {
 	const Target *t = p->m->target;
 	bool straight = p->plan->loops.count == 0 && p->plan->places.count == 0;
-	bool half = o->dtype == DTYPE_F16 && o->space == SPACE_WINDOW && o->steps.count == 0 && !o->output;
-	return straight && half && o->rank > 1 && o->shape[o->rank - 1] % t->lanes == 0 &&
-	       vmem_bytes(t, o->dtype, o->rank, o->block) <= t->fused_bytes;
+	return straight && o->space == SPACE_WINDOW && !o->output && o->rank > 1 &&
+	       o->shape[o->rank - 1] % t->lanes == 0 && vmem_bytes(t, o->dtype, o->rank, o->block) <= t->fused_bytes;
+}
+
+bool operand_may_fuse(const Planner *p, const Operand *o) {
+	return o->dtype == DTYPE_F16 && o->steps.count == 0 && may_fuse(p, o);
 }
 
 static bool is_alias(const Plan *plan, uint32_t operand) {
@@ -47,7 +60,8 @@ void plan_fused(Planner *p) {
 	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
 		Operand *o = &p->plan->operands.at[i];
 		int64_t bytes = vmem_bytes(t, o->dtype, o->rank, o->block);
-		o->fused = operand_may_fuse(p, o) && bytes <= left && !is_alias(p->plan, i) && comes_once(p->plan, o);
+		bool comes = is_row(o) ? may_fuse(p, o) : operand_may_fuse(p, o) && comes_once(p->plan, o);
+		o->fused = comes && bytes <= left && !is_alias(p->plan, i);
 		left -= o->fused ? bytes : 0;
 	}
 }

@@ -113,7 +113,7 @@ typedef struct Operand {
 	int64_t view_hbm_bytes; /* VIEW, SPLIT: what XLA moves for the view */
 	int buffers;            /* windows that the pipeline keeps: 1, 2 or, third.c, 3 */
 	bool ahead;             /* SPACE_WINDOW: tables name its blocks; the next other one is copied before its step */
-	bool fused;             /* SPACE_WINDOW: XLA makes its bits block by block, if it has two buffers: fused.c */
+	bool fused;             /* SPACE_WINDOW: XLA makes its blocks in VMEM, if it has two buffers: fused.c */
 	int64_t bytes;          /* VMEM of all its buffers, padded to tiles */
 	int64_t fetches;        /* windows copied over the whole grid */
 	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
@@ -123,6 +123,8 @@ typedef struct Operand {
 } Operand;
 
 static inline bool operand_fuses(const Operand *o) { return o->fused && o->buffers == 2; }
+/* The same, of the bits of float16: each block anew. Else it is a row, once. */
+static inline bool operand_fuses_bits(const Operand *o) { return operand_fuses(o) && o->dtype == DTYPE_F16; }
 
 /* Where an operand stands in the call. */
 typedef enum OperandPlace { OPERAND_PREFETCH, OPERAND_IN, OPERAND_OUT, OPERAND_PLACES } OperandPlace;

@@ -155,6 +155,8 @@ static void operand_note(Report *r, const Operand *o) {
 	for (uint32_t i = 0; i < o->steps.count; i++)
 		if (moves[o->steps.at[i].kind])
 			text_put(&t, moves[o->steps.at[i].kind]);
+	if (operand_fuses(o))
+		text_put(&t, ", made by XLA in VMEM");
 	if (o->within)
 		text_put(&t, ", a part of the array whose windows lie in it");
 	if (o->unit != NONE)

@@ -44,7 +44,7 @@ static bool gains_third(Planner *p, const Operand *o) {
 }
 
 static bool is_plain(const Operand *o) {
-	return o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && !o->fused &&
+	return o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && !operand_fuses_bits(o) &&
 	       (!o->output || o->alias_of == NONE) && !(o->input && o->output);
 }
 
@@ -82,6 +82,15 @@ static void walk_in_order(Plan *plan) {
 		plan->grid.at[k].parallel = plan->kernel->grid.at[k].parallel = false;
 		plan->grid.at[k].why = "one core copies the blocks of two points ahead";
 	}
+}
+
+/* What the kernel's own pipeline reads is there before it. */
+static void fuse_nothing(Planner *p) {
+	for (uint32_t i = 0; i < p->plan->operands.count; i++)
+		p->plan->operands.at[i].fused = false;
+	for (BufferId b = 0; b < p->plan->kernel->buffers.count; b++)
+		p->plan->kernel->buffers.at[b].fused = false;
+	plan_vmem(p->plan, p->m, false);
 }
 
 static double block_bits(const Operand *o) {
@@ -146,6 +155,7 @@ bool plan_third(Planner *p) {
 		return true;
 	}
 	walk_in_order(plan);
+	fuse_nothing(p);
 	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three,
 	            two);
 	return true;

@@ -34,7 +34,7 @@ static int64_t operand_bytes(const Planner *p, const Operand *o) {
 	for (uint32_t i = 0; i < o->rank; i++)
 		moving = moving || moves(p->plan, &o->index[i]);
 	int buffers = (moving ? o->buffers : 1) +
-	              2 * operand_fuses(o); /* XLA's pipeline brings it, and makes the kernel's of it, twice as wide */
+	              2 * operand_fuses(o); /* XLA's pipeline brings it, and makes the kernel's of it */
 	return buffers * vmem_bytes(p->m->target, o->dtype, o->rank, o->block);
 }
 

@@ -144,3 +144,39 @@ def test_what_takes_long_to_turn_stays():
     assert operand(tiles.widened("bfloat16", [8192, 64], [128, 64]), "y")["array_steps"] == []
     assert operand(SPLIT_K, "out", split_k=64)["array_steps"] == []
     assert operand(SPLIT_K, "out", split_k=8)["array_steps"] == [SWAPPED]
+
+
+def norm(dtype, columns=512, rows=256):
+    """x scaled by its rows' sums, times a vector."""
+    k = tiles.Kernel("norm", [rows], {"block_sizes": [32]})
+    k.tensor("x", "input", "float32", [rows, columns])
+    k.tensor("weight", "input", dtype, [columns])
+    k.tensor("out", "output", "float32", [rows, columns])
+    x, shape = k.load("x", "u0", ":"), ["u0", columns]
+    total = k.op("aten.sum.dim_IntList", x, [1], True, shape=["u0", 1])
+    weight = k.convert(k.load("weight", ":"), "float32")
+    scaled = k.op("aten.mul.Tensor", x, total, shape=shape)
+    k.store("out", k.op("aten.mul.Tensor", scaled, weight, shape=shape), "u0", ":")
+    return k.json()
+
+
+def fused(graph, target="v6e", **config):
+    """Whether XLA is asked to make `weight` in VMEM."""
+    lines = kit.emitted("kernel", graph, target=target, **config).out.splitlines()
+    return next(line for line in lines if "in weight_ref" in line).endswith(" fused")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int16", "int8", "float8_e5m2", "float8_e4m3fn"])
+def test_rows_of_narrow_elements_are_made_in_vmem(dtype):
+    """As [1, N] they lie otherwise in HBM than as [N]: XLA would copy them before the kernel."""
+    assert fused(norm(dtype))
+    found = kit.emitted("python", norm(dtype)).out
+    assert "allow_input_fusion=[False, True]," in found
+    assert simulated.wrong(json.loads(norm(dtype))) == []
+
+
+def test_other_rows_are_not():
+    """What lies in HBM as the kernel wants it, is padded, or is read by a pipeline of its own."""
+    assert not fused(norm("float32"))
+    assert not fused(norm("bfloat16", columns=500))
+    assert not fused(norm("bfloat16"), pallas_load_buffer_count=[3, 2])
