@@ -217,6 +217,26 @@ def test_a_refusal_and_a_crash_are_told_apart(tmp_path, monkeypatch):
     assert properties.examine(case)["kind"] == "crash"
 
 
+@pytest.mark.parametrize(
+    ("alone", "told", "kinds"),
+    [
+        (False, ["memory", "ok"], ["ok"]),
+        (False, ["memory", "memory"], ["memory"]),
+        (True, ["memory", "ok"], ["memory", "ok"]),
+        (False, ["hang", "ok"], ["hang", "ok"]),
+    ],
+)
+def test_a_case_is_not_judged_by_what_others_took(monkeypatch, alone, told, kinds):
+    """Memory that a process of many cases holds is theirs: one that takes too much is alone."""
+    examiner, left = worker.Examiner(), [{"kind": kind} for kind in told]
+    examiner.process = None if alone else "of other cases"
+    monkeypatch.setattr(examiner, "_ask", lambda _: left.pop(0))
+    found = []
+    while left:
+        found.append(examiner.examine({})["kind"])
+    assert found == kinds
+
+
 def test_noise_excuses_what_rounding_may_do():
     """Nearly equal numbers subtracted may differ; a number far from all noise may not."""
     expected = np.array([1e-7, 1.0], np.float32)
