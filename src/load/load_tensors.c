@@ -63,6 +63,8 @@ static void check_role_fields(Loader *l, const json_t *const *v, const Path *pat
 
 /* Of ints: a whole number that the dtype has. */
 static bool init_fits(Dtype t, double x) {
+	if (t >= DTYPE_COUNT) /* reported */
+		return true;
 	bool is_signed = dtype_class(t) == DTYPE_CLASS_SIGNED;
 	if (!is_signed && dtype_class(t) != DTYPE_CLASS_UNSIGNED)
 		return true;
