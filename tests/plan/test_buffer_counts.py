@@ -112,8 +112,9 @@ def test_a_third_where_copies_take_about_as_long_as_a_point():
     assert three.source.count("pipeline_mode=pl.Buffered(3)") == 1
     cycles = [m.plan["estimate"]["cycles"] for m in (two, three)]
     assert 0.8 < cycles[1] / cycles[0] < 0.87
-    block = 64 * 8192 * 2
-    assert three.plan["vmem"]["windows"] - two.plan["vmem"]["windows"] == block
+    block, row = 64 * 8192 * 2, 2 * 8192 * 2
+    # With two, XLA makes the weight's row in windows of its own.
+    assert three.plan["vmem"]["windows"] - two.plan["vmem"]["windows"] == block - 2 * row
     (rows,) = three.plan["grid"]
     assert rows["why"] == "one core copies the blocks of two points ahead"
 
