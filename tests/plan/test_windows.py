@@ -277,3 +277,18 @@ def test_an_outer_loops_ragged_step_copies_nothing():
 @pytest.mark.parametrize("loop", COPIED)
 def test_each_step_of_a_loop_of_two_dims_copies_its_own_windows(loop):
     assert wrong(kit.document("loop_of_two_dims"), {**proof.LOOPS[loop], **DMA}) == []
+
+
+@pytest.mark.parametrize("blocks", [[8, 32, 128], [8, 256, 128], [2, 128, 128]])
+def test_no_window_of_positions_that_end_at_the_tensor(blocks):
+    """The last tiles of a range that is longer than the tensor find the nearest of its rows."""
+    document = kit.document("loop_of_two_dims")
+    shape = ["u0", "u1", "u2"]
+    for tensor in document["tensors"]:
+        if tensor["name"] == "x":
+            tensor["shape"] = shape
+    for node in kit.nodes(document):
+        if node["name"] == "x":
+            node["meta"]["shape"] = shape
+    config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"}
+    assert wrong(document, config) == []
