@@ -61,13 +61,13 @@ static bool reduces(const Planner *p, bool columns) {
 void plan_fused(Planner *p) {
 	const Target *t = p->m->target;
 	int64_t left = 2 * t->fused_bytes;
-	bool rows = !reduces(p, true);
 	if (!p->plan->strips && !reduces(p, false))
 		return;
 	for (uint32_t i = 0; i < p->plan->operands.count; i++) {
 		Operand *o = &p->plan->operands.at[i];
 		int64_t bytes = vmem_bytes(t, o->dtype, o->rank, o->block);
-		bool comes = is_row(o) ? rows && may_fuse(p, o) : operand_may_fuse(p, o) && comes_once(p->plan, o);
+		bool comes = is_row(o) ? may_fuse(p, o) && !reduces(p, true)
+		                       : operand_may_fuse(p, o) && comes_once(p->plan, o);
 		o->fused = comes && bytes <= left && !is_alias(p->plan, i);
 		left -= o->fused ? bytes : 0;
 	}

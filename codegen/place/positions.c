@@ -104,9 +104,11 @@ static bool node_ahead(const Planner *p, uint32_t loop, NodeId n) {
 	return node->op == OP_LOAD && p->plan->values[n].table && index_ahead(p, loop, n);
 }
 
+/* The positions that an access goes through one by one are known to it alone. */
 static bool affine_ahead(const Planner *p, uint32_t loop, const Affine *a) {
 	for (uint32_t i = 0; i < a->count; i++)
-		if (a->term[i].kind == VAR_NODE && !node_ahead(p, loop, a->term[i].id))
+		if (a->term[i].kind == VAR_PLACE ||
+		    (a->term[i].kind == VAR_NODE && !node_ahead(p, loop, a->term[i].id)))
 			return false;
 	return true;
 }

@@ -78,14 +78,6 @@ static int64_t rows_around(Planner *p, const Operand *o, const AccessWant *w, ui
 	return fits ? multiple : 0;
 }
 
-/* It is of the positions that the access goes through, one after the other. */
-static bool counts_places(const Affine *at) {
-	for (uint32_t i = 0; i < at->count; i++)
-		if (at->term[i].kind == VAR_PLACE)
-			return true;
-	return false;
-}
-
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
@@ -108,7 +100,7 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 				return why;
 			continue;
 		}
-		if (!want_ahead(p, w->loop, want) || counts_places(&want->at))
+		if (!want_ahead(p, w->loop, want))
 			return "the step itself computes where it is";
 		int64_t around = rows_around(p, o, w, i);
 		if (around) {

@@ -123,8 +123,6 @@ typedef struct Operand {
 } Operand;
 
 static inline bool operand_fuses(const Operand *o) { return o->fused && o->buffers == 2; }
-/* The same, of the bits of float16: each block anew. Else it is a row, once. */
-static inline bool operand_fuses_bits(const Operand *o) { return operand_fuses(o) && o->dtype == DTYPE_F16; }
 
 /* Where an operand stands in the call. */
 typedef enum OperandPlace { OPERAND_PREFETCH, OPERAND_IN, OPERAND_OUT, OPERAND_PLACES } OperandPlace;

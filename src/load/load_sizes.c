@@ -125,6 +125,16 @@ bool load_number(Loader *l, const json_t *v, const Path *path, double *out) {
 	return true;
 }
 
+bool number_fits(Dtype t, double x) {
+	if (t >= DTYPE_COUNT) /* reported */
+		return true;
+	bool is_signed = dtype_class(t) == DTYPE_CLASS_SIGNED;
+	if (!is_signed && dtype_class(t) != DTYPE_CLASS_UNSIGNED)
+		return true;
+	double end = ldexp(1, dtype_bits(t) - is_signed);
+	return x == floor(x) && x >= (is_signed ? -end : 0) && x < end;
+}
+
 /* ---- types ------------------------------------------------------------------------------------------------------ */
 
 enum { TUPLE_DEPTH_MAX = 8, TUPLE_MAX = 4096 };

@@ -152,13 +152,6 @@ void load_blocks(Loader *l, const json_t *root, const Path *path) {
 
 /* ---- host scalars ----------------------------------------------------------------------------------------------- */
 
-static bool int_fits(Dtype t, int64_t value) {
-	int bits = dtype_bits(t);
-	if (dtype_class(t) == DTYPE_CLASS_UNSIGNED)
-		return value >= 0 && value < (int64_t)1 << bits;
-	return value >= -((int64_t)1 << (bits - 1)) && value < (int64_t)1 << (bits - 1);
-}
-
 /* The number 2 is fine for a float; 2.5 and true are no ints. */
 static void scalar_value(Loader *l, const json_t *v, const Path *path, Scalar *s) {
 	DtypeClass class = dtype_class(s->dtype);
@@ -172,7 +165,7 @@ static void scalar_value(Loader *l, const json_t *v, const Path *path, Scalar *s
 		s->int_value = json_is_true(v);
 	else if (class == DTYPE_CLASS_BOOL)
 		expected(&l->r, path, "true or false", v);
-	else if (to_int(&l->r, v, path, "an int", &s->int_value) && !int_fits(s->dtype, s->int_value))
+	else if (to_int(&l->r, v, path, "an int", &s->int_value) && !number_fits(s->dtype, (double)s->int_value))
 		diag_error(l->r.d, place_at(&l->r, path), "scalar-range", NULL, "%lld does not fit %s",
 		           (long long)s->int_value, dtype_name(s->dtype));
 	s->value = (double)s->int_value;

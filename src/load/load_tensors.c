@@ -1,8 +1,6 @@
 /* load_tensors.c - host tensors, their views and derivations, and what the function returns. */
 #include "loader.h"
 
-#include <math.h>
-
 enum {
 	OF_NAME,
 	OF_ROLE,
@@ -61,17 +59,6 @@ static void check_role_fields(Loader *l, const json_t *const *v, const Path *pat
 	}
 }
 
-/* Of ints: a whole number that the dtype has. */
-static bool init_fits(Dtype t, double x) {
-	if (t >= DTYPE_COUNT) /* reported */
-		return true;
-	bool is_signed = dtype_class(t) == DTYPE_CLASS_SIGNED;
-	if (!is_signed && dtype_class(t) != DTYPE_CLASS_UNSIGNED)
-		return true;
-	double end = ldexp(1, dtype_bits(t) - is_signed);
-	return x == floor(x) && x >= (is_signed ? -end : 0) && x < end;
-}
-
 static void tensor_init(Loader *l, const json_t *value, const Path *path, Tensor *t) {
 	Path at = path_key(path, "init");
 	if (!value || json_is_null(value) || t->role != ROLE_OUTPUT)
@@ -83,7 +70,7 @@ static void tensor_init(Loader *l, const json_t *value, const Path *path, Tensor
 		t->init = json_is_true(value);
 	else if (json_is_string(value))
 		expected(&l->r, &at, "\"empty\" or a number", value);
-	else if (load_number(l, value, &at, &t->init) && !init_fits(t->dtype, t->init))
+	else if (load_number(l, value, &at, &t->init) && !number_fits(t->dtype, t->init))
 		diag_error(l->r.d, place_at(&l->r, &at), "scalar-range", "give it a whole number that its dtype has",
 		           "%.15g does not fit %s", t->init, dtype_name(t->dtype));
 }

@@ -49,6 +49,8 @@ bool load_dtype(Loader *l, const json_t *v, const Path *path, DtypeUse use, Dtyp
 bool load_meta(Loader *l, const json_t *v, const Path *path, int depth, TypeId *out);
 /* A number or {"float": "inf"}. */
 bool load_number(Loader *l, const json_t *v, const Path *path, double *out);
+/* Of ints, which have 32 bits at most: a whole number of the dtype's range. Of other dtypes any. */
+bool number_fits(Dtype t, double x);
 
 /* load_named.c, load_tables.c, load_tensors.c: in this order */
 void load_named_sizes(Loader *l, const json_t *root, const Path *path);

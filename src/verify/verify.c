@@ -163,12 +163,7 @@ static void verify_root(Verifier *v, GraphId g) {
 }
 
 bool position_too_far(const Module *m, ExprId e, int64_t *value) {
-	if (e == NONE)
-		return false;
-	const Expr *x = &m->exprs.at[e];
-	bool known = x->kind == EXPR_INT || (expr_value(m, e, value) && !m->sizes_asked);
-	if (x->kind == EXPR_INT)
-		*value = x->value;
+	bool known = expr_value(m, e, value) && (m->exprs.at[e].kind == EXPR_INT || !m->sizes_asked);
 	return known && (*value < -POSITION_MAX || *value > POSITION_MAX);
 }
 

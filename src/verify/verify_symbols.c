@@ -46,7 +46,7 @@ static void give_values(Module *m, int64_t *prime) {
 	}
 	values = expr_values_at(m, m->arena, sizes);
 	for (ExprId e = 0; e < m->exprs.count; e++) {
-		m->exprs.at[e].known = values[e] != EXPR_UNKNOWN;
+		m->exprs.at[e].known = values[e] != EXPR_UNKNOWN || m->exprs.at[e].kind == EXPR_INT;
 		m->exprs.at[e].number = values[e];
 	}
 	for (BlockId b = 0; b < m->blocks.count; b++)
