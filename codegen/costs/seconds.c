@@ -239,6 +239,14 @@ StepTimes plan_step_times(Planner *p, uint32_t l) {
 	return s;
 }
 
+/* Copies are made in turn: those of a loop's windows wait for the next point's blocks, which are asked for first. */
+static bool loops_copy(const Plan *plan) {
+	bool any = false;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		any = any || plan->loops.at[l].dma;
+	return any;
+}
+
 /* An estimate of the kernel's seconds, for comparing two plans of one kernel; after plan_costs(). */
 double plan_seconds(Planner *p) {
 	Plan *plan = p->plan;
@@ -247,12 +255,17 @@ double plan_seconds(Planner *p) {
 	 * has the blocks that dims k and further in index copied during the point before it. */
 	double ends = 2 * copy_seconds(p->m->target); /* the first blocks to come, the last to go */
 	double point = t.point, seconds = t.first + point + ends, blocks = 0;
+	bool behind = loops_copy(plan);
 	int64_t before = 1;
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		int64_t until = before * plan->grid.at[k].steps;
 		double copy = next_blocks_seconds(p, until), shown = blocks_seconds(p, until, false);
-		seconds += (double)(until - before) * ((copy > point ? copy : point) + shown);
-		blocks += (double)(until - before) * ((copy > point ? copy - point : 0) + shown);
+		if (behind)
+			shown += copy;
+		else if (copy > point)
+			shown += copy - point;
+		seconds += (double)(until - before) * (point + shown);
+		blocks += (double)(until - before) * shown;
 		before = until;
 	}
 	double points = grid_points(plan);

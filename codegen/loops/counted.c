@@ -34,19 +34,30 @@ static bool count_along(Planner *p, const LoopDim *d, uint32_t dim, StepCounts *
 		out->least = int_min(out->least, steps);
 		out->most = int_max(out->most, steps);
 		out->even = out->even && steps % 2 == 0;
+		out->sum += steps;
 	}
 	p->pins = 0;
 	return known;
 }
 
-bool loop_counts(Planner *p, const Loop *loop, StepCounts *out) {
+/* Along the first dim of the grid that alone moves the bounds. */
+static bool count(Planner *p, const LoopDim *d, StepCounts *out) {
 	bool known = false;
-	if (loop->rank != 1 || !loop->dim[0].computed || loop->parent != NONE || loop_ragged_unpeeled(p, loop))
-		return false;
 	for (uint32_t dim = 0; dim < p->plan->grid.count && !known; dim++)
 		known = p->plan->grid.at[dim].steps > 1 && p->plan->grid.at[dim].steps <= POINTS_MAX &&
-		        count_along(p, &loop->dim[0], dim, out);
-	return known && out->least > 0;
+		        count_along(p, d, dim, out);
+	return known;
+}
+
+double dim_mean_steps(Planner *p, const LoopDim *d) {
+	StepCounts counts;
+	return count(p, d, &counts) ? (double)counts.sum / (double)p->plan->grid.at[counts.dim].steps : 0;
+}
+
+bool loop_counts(Planner *p, const Loop *loop, StepCounts *out) {
+	if (loop->rank != 1 || !loop->dim[0].computed || loop->parent != NONE || loop_ragged_unpeeled(p, loop))
+		return false;
+	return count(p, &loop->dim[0], out) && out->least > 0;
 }
 
 /* ---- whether a condition can fail -------------------------------------------------------------------------------- */

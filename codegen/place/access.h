@@ -35,6 +35,7 @@ typedef struct AccessWant {
 	Want dim[RANK_MAX];
 	uint32_t loop;     /* the innermost loop that moves it; NONE */
 	const char *stays; /* the loop could copy it, but it is better resident: why; NULL */
+	bool saves_half;   /* so at most half of the bytes move */
 	bool held;         /* of a tensor whose block is held: held.c */
 	uint32_t held_in;  /* the operand that holds it */
 	uint32_t places;   /* the positions that int tensors give: places.c; NONE */

@@ -2,19 +2,18 @@
  *
  * A loop that copies fetches its windows anew at each grid point, and so does each loop that reads the same tensor: K
  * and V for every tile of Q, a row of tiles for each of two passes over it. A resident block moves when its index
- * changes: once per head, once for both passes, once for weights that all grid points use. So a tensor is offered to
- * stay if that moves at most half of the bytes; search.c plans the kernel that way as well and takes it if it fits
- * and is estimated to be faster.
+ * changes: once per head, once for both passes, once for weights that all grid points use. And where no fewer bytes
+ * move, the grid's pipeline brings them while the point before computes; a loop's starts empty at each point and ends
+ * empty. So a tensor is offered to stay if that moves no more bytes; search.c plans the kernel that way as well and
+ * takes it if it fits and is estimated to be faster.
  *
  * A loop that then copies nothing but what it writes is offered with resident results as well.
  *
  * An emit_pipeline that the configuration asks for keeps at least one window to copy, unless its windows hold all of
- * its steps (group.c). */
+ * its steps (group.c); a window of an input, where only that one's time is saved. */
 #include "access.h"
 #include "codegen/costs/costs.h"
 #include "codegen/loops/loops.h"
-
-enum { SAVES_AT_LEAST = 2 }; /* times fewer bytes: what a block in VMEM instead of windows is worth */
 
 /* The accesses that loops would copy of one tensor. */
 typedef struct Readers {
@@ -62,16 +61,19 @@ static bool count_traffic(Planner *p, const AccessWants *wants, Readers *r) {
 	return true;
 }
 
+static bool saves_half(const Readers *r) { return r->resident * 2 <= r->copied; }
+
 static const char *why_stays(Planner *p, const Readers *r) {
-	const char *who = r->two_loops ? "two loops read it" : "each grid point would copy it again";
+	const char *who = !saves_half(r) ? "it comes while the point before computes"
+	                  : r->two_loops ? "two loops read it"
+	                                 : "each grid point would copy it again";
 	return arena_printf(p->a, "%s: resident it moves %.4g MB between HBM and VMEM, copied %.4g MB", who,
 	                    r->resident / 1e6, r->copied / 1e6);
 }
 
-/* Loops that the configuration wants as emit_pipeline must copy something: what they alone read is given back. */
-static void leave_windows(Planner *p, AccessWants *wants) {
-	if (way_type(p) != LOOP_EMIT_PIPELINE || way_holds_all(p))
-		return;
+/* Of loops that would copy nothing all that they read alone is given back; of those that would copy no input, first
+ * what does not save half of its bytes. */
+static void give_back(Planner *p, AccessWants *wants, bool all) {
 	bool *copies = arena_array(p->a, p->plan->loops.count + 1, sizeof *copies);
 	bool *given_back = arena_array(p->a, p->m->tensors.count + 1, sizeof *given_back);
 	for (uint32_t i = 0; i < wants->count; i++) {
@@ -79,17 +81,27 @@ static void leave_windows(Planner *p, AccessWants *wants) {
 		Operand o = {0};
 		int64_t block[DIM_MAX];
 		Affine index[DIM_MAX];
-		if (!w->stays && can_be_copied(p, w, &o, block, index))
+		if (!w->stays && (all || !w->store) && can_be_copied(p, w, &o, block, index))
 			copies[w->loop] = true;
 	}
-	for (uint32_t i = 0; i < wants->count; i++)
-		if (wants->at[i].stays && !copies[wants->at[i].loop])
-			given_back[tensor_base(p->m, wants->at[i].tensor)] = true;
+	for (uint32_t i = 0; i < wants->count; i++) {
+		const AccessWant *w = &wants->at[i];
+		if (w->stays && !copies[w->loop] && (all || !w->saves_half))
+			given_back[tensor_base(p->m, w->tensor)] = true;
+	}
 	for (uint32_t i = 0; i < wants->count; i++)
 		if (given_back[tensor_base(p->m, wants->at[i].tensor)]) {
 			p->plan->may_hold_all = p->plan->may_hold_all || wants->at[i].stays;
 			wants->at[i].stays = NULL;
 		}
+}
+
+/* Loops that the configuration wants as emit_pipeline must copy something. */
+static void leave_windows(Planner *p, AccessWants *wants) {
+	if (way_type(p) != LOOP_EMIT_PIPELINE || way_holds_all(p))
+		return;
+	give_back(p, wants, false);
+	give_back(p, wants, true);
 }
 
 static bool loop_copies_input(Planner *p, const AccessWants *wants, uint32_t loop) {
@@ -136,20 +148,27 @@ void residency_mark(Planner *p, AccessWants *wants) {
 		if (wants->at[i].loop != NONE && !wants->at[i].store && tensor_is_given(p->m, base))
 			vec_push(p->a, &readers[base].wants, i);
 	}
+	const bool halves_only = way_is(p, ROW_WINDOWS, WINDOWS_KEPT), asked = group_holds_all(p->m, way_type(p));
 	for (TensorId t = 0; t < p->m->tensors.count; t++) {
 		Readers *r = &readers[t];
 		if (r->wants.count == 0 || !count_traffic(p, wants, r) ||
-		    (r->resident * SAVES_AT_LEAST > r->copied && !group_holds_all(p->m, way_type(p))))
+		    !(asked || saves_half(r) || (!halves_only && r->resident <= r->copied)))
 			continue;
 		const char *why = way_keeps(p) ? why_stays(p, r) : "it may stay";
-		for (uint32_t i = 0; i < r->wants.count; i++)
+		for (uint32_t i = 0; i < r->wants.count; i++) {
 			wants->at[r->wants.at[i]].stays = why;
+			wants->at[r->wants.at[i]].saves_half = saves_half(r);
+		}
 	}
 	leave_windows(p, wants);
 	for (uint32_t i = 0; i < wants->count; i++) {
-		p->plan->may_stay = p->plan->may_stay || wants->at[i].stays;
+		AccessWant *w = &wants->at[i];
+		bool also = w->stays && !w->saves_half;
+		p->plan->may_stay = p->plan->may_stay || (w->stays && w->saves_half);
+		p->plan->may_also_stay = p->plan->may_also_stay || also;
+		p->plan->stays_for_time = p->plan->stays_for_time || (also && way_keeps(p) && !asked);
 		if (!way_keeps(p))
-			wants->at[i].stays = NULL;
+			w->stays = NULL;
 	}
 	mark_results(p, wants);
 }

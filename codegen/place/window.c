@@ -137,7 +137,7 @@ static bool tail_moves(const AccessWant *w) {
 
 static bool fori_copies(const Planner *p) {
 	ChoiceValue windows = p->way.at[ROW_WINDOWS];
-	bool kept = windows == WINDOWS_KEPT || windows == WINDOWS_ALL_KEPT;
+	bool kept = windows >= WINDOWS_KEPT && windows <= WINDOWS_ALL_KEPT;
 	return windows == WINDOWS_COPIED || (kept && (Switch)p->m->config.fori_dma.value != SWITCH_OFF);
 }
 

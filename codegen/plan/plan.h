@@ -314,6 +314,7 @@ typedef struct LoopDim {
 	int64_t step;       /* elements */
 	int64_t full_steps; /* static bounds: steps whose lanes are all valid */
 	int64_t tail;       /* static bounds: lanes of the last, ragged step; 0: divides */
+	double mean_steps;  /* computed bounds: over the grid, where they are counted; else 0 */
 } LoopDim;
 
 typedef struct Loop {
@@ -469,7 +470,9 @@ typedef struct Plan {
 	double seconds;        /* an estimate, for comparing plans of one kernel: seconds.c */
 	TimeParts time;        /* what it consists of */
 	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
-	bool may_stay;         /* some input that loops copy would move less if it were resident: residency.c */
+	bool may_stay;         /* some input that loops copy would move half if it were resident: residency.c */
+	bool may_also_stay;    /* ... some would move no more */
+	bool stays_for_time;   /* some input that moves no less is resident */
 	bool may_copy_rows;    /* some gather could copy rows from HBM: rows.c */
 	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
 	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */

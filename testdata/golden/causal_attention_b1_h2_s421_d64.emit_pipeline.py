@@ -32,8 +32,8 @@ KERNEL_INFO = {
         "scratch": 33792,
         "intermediates": 196150,
     },
-    "flops": 67108864,
-    "hbm_bytes": 650024,
+    "flops": 83886080,
+    "hbm_bytes": 757800,
     "estimate": {
         "cycles": 21467,
         "seconds": 1.2232e-05,

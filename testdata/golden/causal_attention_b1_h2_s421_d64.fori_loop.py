@@ -27,7 +27,7 @@ KERNEL_INFO = {
     },
     "vmem_bytes": 1025973,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 369589},
-    "flops": 67108864,
+    "flops": 83886080,
     "hbm_bytes": 434472,
     "estimate": {
         "cycles": 15461,

@@ -19,41 +19,32 @@ KERNEL_INFO = {
     "outputs": [
         {"name": "out", "dtype": "bfloat16", "shape": [2, 8, 128]},
     ],
-    "config": {"block_sizes": [1, 128], "pallas_loop_type": "emit_pipeline"},
-    "vmem_bytes": 245567,
-    "vmem": {
-        "windows": 4096,
-        "inner": 131072,
-        "scratch": 6144,
-        "intermediates": 104255,
-    },
+    "config": {"block_sizes": [1, 128], "pallas_loop_type": "fori_loop"},
+    "vmem_bytes": 835029,
+    "vmem": {"windows": 528384, "inner": 0, "scratch": 0, "intermediates": 306645},
     "flops": 4194304,
     "hbm_bytes": 1056768,
     "estimate": {
-        "cycles": 14974,
-        "seconds": 8.532e-06,
+        "cycles": 5283,
+        "seconds": 3.01e-06,
         "mxu": 128,
         "vector": 45,
         "xlu": 58,
         "eup": 36,
-        "load": 107,
-        "store": 26,
+        "load": 91,
+        "store": 2,
         "hbm": 1131,
-        "waits": 2681,
-        "start": 1202,
+        "waits": 0,
+        "start": 1483,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
 }
 
 
-def _decode_attention_kernel(
-    q_in_ref, k_in_hbm, v_in_hbm, out_ref, m_i_ref, l_i_ref, acc_ref
-):
-    tile_b = pl.program_id(0)
-
+def _decode_attention_kernel(q_in_ref, k_in_ref, v_in_ref, out_ref):
     # for tile_n in hl.tile(kv_dim):
-    def step(k_in_win, v_in_win, m_i, l_i, acc):
+    def step_ahead(k_in_win):
         # q = q_view[tile_b, :, :]
         q = q_in_ref[...]
         # k = k_view[tile_b, :, tile_n]
@@ -63,6 +54,9 @@ def _decode_attention_kernel(
             q, k, (((2,), (2,)), ((0,), (0,))), preferred_element_type=jnp.float32
         )
         scores = bmm * 0.12751743082459868
+        return scores
+
+    def step(scores, v_in_win, m_i, l_i, acc):
         # m_new = torch.maximum(m_i, torch.amax(scores, -1))
         m_new = jnp.maximum(m_i, jnp.max(scores, axis=2, keepdims=True))
         # p = torch.exp2(scores - m_new[:, :, None])
@@ -84,29 +78,43 @@ def _decode_attention_kernel(
         acc_1 = mul_2 + acc_1_dot
         return m_new, l_i_1, acc_1
 
-    # m_i = hl.full([tile_b, group], float("-inf"), dtype=torch.float32)
-    m_i_ref[...] = jnp.full((1, 4, 128), -jnp.inf, jnp.float32)
-    # l_i = hl.zeros([tile_b, group], dtype=torch.float32)
-    l_i_ref[...] = jnp.zeros((1, 4, 128), jnp.float32)
-    # acc = hl.zeros([tile_b, group, head_dim], dtype=torch.float32)
-    acc_ref[...] = jnp.zeros((1, 4, 128), jnp.float32)
-
-    def body(k_in_win, v_in_win):
-        m_i_ref[...], l_i_ref[...], acc_ref[...] = step(
-            k_in_win, v_in_win, m_i_ref[...], l_i_ref[...], acc_ref[...]
+    def body(i, carry):
+        m_i, l_i, acc, scores = carry
+        j = i * 2
+        j_1 = j + 1
+        scores_next = step_ahead(k_in_ref.at[:, pl.ds(j_1 * 128, 128), :])
+        m_i, l_i, acc = step(
+            scores, v_in_ref.at[:, pl.ds(j * 128, 128), :], m_i, l_i, acc
         )
+        ahead = j_1 + 1
+        scores = step_ahead(k_in_ref.at[:, pl.ds(ahead * 128, 128), :])
+        m_i, l_i, acc = step(
+            scores_next, v_in_ref.at[:, pl.ds(j_1 * 128, 128), :], m_i, l_i, acc
+        )
+        return m_i, l_i, acc, scores
 
-    pipeline = pltpu.emit_pipeline(
+    # m_i = hl.full([tile_b, group], float("-inf"), dtype=torch.float32)
+    # l_i = hl.zeros([tile_b, group], dtype=torch.float32)
+    # acc = hl.zeros([tile_b, group, head_dim], dtype=torch.float32)
+    scores = step_ahead(k_in_ref.at[:, pl.ds(0, 128), :])
+    m_i_1, l_i_2, acc_2, scores = jax.lax.fori_loop(
+        0,
+        1,
         body,
-        grid=(4,),
-        in_specs=[
-            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
-            pl.BlockSpec((1, 128, 128), lambda j: (tile_b, j, 0)),
-        ],
+        (
+            jnp.full((1, 4, 128), -jnp.inf, jnp.float32),
+            jnp.zeros((1, 4, 128), jnp.float32),
+            jnp.zeros((1, 4, 128), jnp.float32),
+            scores,
+        ),
     )
-    pipeline(k_in_hbm, v_in_hbm)
-    l_i_2 = l_i_ref[...]
-    acc_2 = acc_ref[...]
+    scores_next_1 = step_ahead(k_in_ref.at[:, pl.ds(384, 128), :])
+    m_i_1, l_i_2, acc_2 = step(
+        scores, v_in_ref.at[:, pl.ds(256, 128), :], m_i_1, l_i_2, acc_2
+    )
+    m_i_1, l_i_2, acc_2 = step(
+        scores_next_1, v_in_ref.at[:, pl.ds(384, 128), :], m_i_1, l_i_2, acc_2
+    )
     # out[tile_b, :, :] = (acc / l_i[:, :, None]).to(out.dtype)
     out_ref[...] = (acc_2 / l_i_2).astype(jnp.bfloat16)
 
@@ -119,8 +127,8 @@ def _decode_attention_jit(q_in, k_in, v_in, interpret):
         grid=(4,),
         in_specs=[
             pl.BlockSpec((1, 4, 128), lambda tile_b: (tile_b, 0, 0)),
-            pl.BlockSpec(memory_space=pl.ANY),
-            pl.BlockSpec(memory_space=pl.ANY),
+            pl.BlockSpec((1, 512, 128), lambda tile_b: (tile_b, 0, 0)),
+            pl.BlockSpec((1, 512, 128), lambda tile_b: (tile_b, 0, 0)),
         ],
         out_specs=[
             pl.BlockSpec((1, 4, 128), lambda tile_b: (tile_b, 0, 0)),
@@ -128,14 +136,9 @@ def _decode_attention_jit(q_in, k_in, v_in, interpret):
         out_shape=[
             jax.ShapeDtypeStruct((4, 4, 128), jnp.bfloat16),
         ],
-        scratch_shapes=[
-            pltpu.VMEM((1, 4, 128), jnp.float32),
-            pltpu.VMEM((1, 4, 128), jnp.float32),
-            pltpu.VMEM((1, 4, 128), jnp.float32),
-        ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=5242880,
+            vmem_limit_bytes=6291456,
         ),
         cost_estimate=pl.CostEstimate(
             flops=4376576, transcendentals=36864, bytes_accessed=1056768

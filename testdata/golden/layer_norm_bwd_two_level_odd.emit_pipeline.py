@@ -36,7 +36,7 @@ KERNEL_INFO = {
         "intermediates": 101674,
     },
     "flops": 0,
-    "hbm_bytes": 1468295,
+    "hbm_bytes": 771368,
     "estimate": {
         "cycles": 17751,
         "seconds": 1.0115e-05,

@@ -31,8 +31,8 @@ KERNEL_INFO = {
         "scratch": 12288,
         "intermediates": 365954,
     },
-    "flops": 28311552,
-    "hbm_bytes": 2907648,
+    "flops": 14155776,
+    "hbm_bytes": 1467648,
     "estimate": {
         "cycles": 21653,
         "seconds": 1.2338e-05,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
     },
     "vmem_bytes": 702670,
     "vmem": {"windows": 335872, "inner": 0, "scratch": 0, "intermediates": 366798},
-    "flops": 28311552,
+    "flops": 14155776,
     "hbm_bytes": 1467648,
     "estimate": {
         "cycles": 9880,

@@ -22,8 +22,8 @@ KERNEL_INFO = {
     "config": {"block_sizes": [128, 1, 128], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 543291,
     "vmem": {"windows": 131072, "inner": 131072, "scratch": 0, "intermediates": 281147},
-    "flops": 134217728,
-    "hbm_bytes": 1572864,
+    "flops": 117440512,
+    "hbm_bytes": 1441792,
     "estimate": {
         "cycles": 17433,
         "seconds": 9.933e-06,

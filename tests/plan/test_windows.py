@@ -232,6 +232,39 @@ def test_what_saves_too_little_is_copied():
     assert all(copied for copied, *_ in windows(plan("gram", "emit_pipeline")).values())
 
 
+EARLY = (
+    "it comes while the point before computes: resident it moves 67.11 MB between HBM and VMEM, "
+    "copied 67.11 MB"
+)
+
+
+def test_what_is_read_once_stays():
+    """A pipeline would fill and drain at each grid point, and wait for the next point's blocks."""
+    found = kit.plan("recurrence_scan_8192_2048", "v6e")
+    assert {ref: (dma, why) for ref, (dma, _, _, why) in windows(found).items()} == {
+        "a_win": (False, EARLY),
+        "b_win": (False, EARLY),
+        "out_win": (False, "what its loop reads is resident"),
+    }
+    assert {o["ref"]: o["buffers"] for o in found["operands"]} == {
+        "a_ref": 2,
+        "b_ref": 2,
+        "out_ref": 2,
+    }
+
+
+def test_an_asked_pipeline_copies_an_input():
+    found = kit.plan("recurrence_scan_8192_2048", "v6e", pallas_loop_type="emit_pipeline")
+    assert all(dma for dma, *_ in windows(found).values())
+
+
+def test_one_buffer_gains_nothing():
+    """Blocks that no copies come beside, or that save 1% by the estimate, are not worth VMEM."""
+    document = kit.document("grpo_loss_bwd_32000")
+    del document["config"]
+    assert all(dma for dma, *_ in windows(kit.plan(document, "v6e")).values())
+
+
 def test_on_copies_all():
     """pallas_fori_dma on keeps every window."""
     found = plan(default_type("softmax_two_pass"), "fori_loop", **DMA)

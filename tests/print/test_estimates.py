@@ -71,6 +71,26 @@ def test_costs_of_loops():
         assert (calls(module.source), module.info["estimate"]["cycles"] > 0) == ([], True)
 
 
+@pytest.mark.parametrize("rows, columns", [(64, 128), (128, 128), (64, 256)])
+def test_costs_of_a_sliding_window(rows, columns):
+    """Steps are counted at each place of the grid: of `begin` and `end` that are no sums, too."""
+    config = {"block_sizes": [columns, 1, rows], "pallas_loop_type": "fori_loop"}
+    module = kit.compiled("sliding_attention", **config)
+    heads, length, width, window = 2, 512, 128, 128
+    steps = 0
+    for begin in range(0, length, rows):
+        first = max(begin - window + 1, 0) // columns * columns
+        steps += -(-(begin + rows - first) // columns)
+    assert module.info["flops"] == heads * steps * 4 * rows * columns * width
+
+
+def test_costs_of_the_last_rows():
+    """421 rows of causal attention: 1, 1, 2 and 2 steps, each whole."""
+    config = {"block_sizes": [1, 128, 256], "pallas_loop_type": "fori_loop"}
+    module = kit.compiled("causal_attention_b1_h2_s421_d64", **config)
+    assert module.info["flops"] == 2 * 6 * 4 * 128 * 256 * 64
+
+
 @pytest.mark.parametrize("clock, told", [(1e6, True), (1e12, False)])
 def test_an_estimate_is_of_cycles_that_can_be_counted(clock, told):
     """Of 4e9 seconds: of more cycles than an int64 holds nothing is told."""

@@ -218,7 +218,7 @@ static void blocks_that_do_not_fit_are_copied(void **state) {
 	assert_false(p.plan->loops.at[0].dma);
 	assert_true(p.plan->vmem.total > copied);
 	planned_end(&p);
-	assert_copied(copied, "refused: resident blocks: VMEM");
+	assert_copied(copied, "refused: resident blocks, one buffer where two do not fit: VMEM");
 	planned_tall(&p, 1024, none);
 	assert_null(p.plan);
 	assert_int_equal(p.front.diag.errors, 1);

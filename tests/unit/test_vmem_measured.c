@@ -112,7 +112,7 @@ static void what_a_loop_reads(void **state) {
 static void what_moves(void **state) {
 	(void)state;
 	static const Measured rows[] = {
-		{"grpo_loss_bwd_32000", "v5e", {NULL}, 21332992, 110},
+		{"grpo_loss_bwd_32000", "v5e", {"pallas_fori_dma=on"}, 21332992, 110},
 		{"grpo_loss_bwd_32000", "v7x", {"pallas_loop_type=unroll"}, 36635648, 110},
 		{"rotary_production", "v7x", {NULL}, 7213056, 155},
 		{"rotary_slices_production", "v5e", {NULL}, 2867200, 125},
