@@ -54,9 +54,9 @@ static bool in_scratch(const Live *x) {
 	return x->part == PART_CARRIED && x->region->loop->place.at[x->pos - 1] != NONE;
 }
 
-/* A mask of what is kept anyway is made where it is used. */
+/* A mask of what is kept anyway is made where it is used; one that is loaded is not. */
 static bool is_made_again(const Lives *l, const Live *x) {
-	bool again = live_value(l, x)->dtype == DTYPE_BOOL;
+	bool again = live_value(l, x)->dtype == DTYPE_BOOL && !live_is_plain_load(l, x);
 	for (uint32_t i = 0; i < x->reads; i++) {
 		const Live *of = l->reads.at[x->read + i];
 		again = again && (of->part == PART_NOTHING || of->region != x->region || of->until >= x->until);
