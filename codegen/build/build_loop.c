@@ -199,6 +199,11 @@ static void give_result(Builder *b, NodeId call, uint32_t output, KArg result) {
 	}
 }
 
+/* A result of a loop, which carries bools as ints. */
+static KArg handed_back(Builder *b, const Loop *loop, uint32_t i, KArg x) {
+	return hands_bools(b, loop, i) ? as_bools(b, x) : x;
+}
+
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
 	for (uint32_t i = 0; i < loop->carries.count; i++) { /* they stand in a row */
@@ -206,8 +211,7 @@ static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 		results[i] = karg_value(kernel_result_like(b->k, s, carried, b->k->values.at[carried].name));
 	}
 	for (uint32_t i = 0; i < loop->carries.count; i++)
-		give_result(b, call, loop->carries.at[i].output,
-		            hands_bools(b, loop, i) ? as_bools(b, results[i]) : results[i]);
+		give_result(b, call, loop->carries.at[i].output, handed_back(b, loop, i, results[i]));
 }
 
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */
@@ -243,7 +247,7 @@ void build_loop(Builder *b, NodeId call) {
 	if (never_runs(loop)) {
 		build_initial(b, call, loop, initial);
 		for (uint32_t i = 0; i < loop->carries.count; i++)
-			give_result(b, call, loop->carries.at[i].output, initial[i]);
+			give_result(b, call, loop->carries.at[i].output, handed_back(b, loop, i, initial[i]));
 		return;
 	}
 	build_dims(b, l, out);

@@ -20,7 +20,7 @@ EQUAL = {
     "float": 188,
     "function": 102,
     "int": 105,
-    "compare": 101,
+    "compare": 100,
     "select": 109,
     "convert": 35,
     "pack": 163,
@@ -30,7 +30,7 @@ EQUAL = {
     "permute": 89,
     "mask": 81,
 }
-EQUAL_ROWS = 206
+EQUAL_ROWS = 205
 # Some of those of which every class is: one of each kind of layout, fold and relayout.
 WHOLE = (
     "add",
