@@ -139,6 +139,19 @@ ExprId expr_sized(Module *m, ExprId e, BlockId b, ExprId size) {
 
 /* ---- asking ----------------------------------------------------------------------------------------------------- */
 
+/* A constant in it is none: of ints that overflow, or divide by zero. What it is made of was asked before, so that a
+ * few levels tell. */
+static bool overflows_within(const Module *m, ExprId e, int levels) {
+	const Expr *x = &m->exprs.at[e];
+	if (levels == 0 || x->kind == EXPR_INT || x->kind == EXPR_BLOCK || x->kind == EXPR_TUNABLE)
+		return false;
+	bool ints = m->exprs.at[x->a].kind == EXPR_INT && (x->b == NONE || m->exprs.at[x->b].kind == EXPR_INT);
+	return (ints && !x->known) || overflows_within(m, x->a, levels - 1) ||
+	       (x->b != NONE && overflows_within(m, x->b, levels - 1));
+}
+
+bool expr_overflows(const Module *m, ExprId e) { return overflows_within(m, e, 4); }
+
 bool expr_value(const Module *m, ExprId e, int64_t *value) {
 	if (e == NONE)
 		return false;

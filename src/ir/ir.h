@@ -471,6 +471,8 @@ const char *expr_named(const Module *m, Arena *a, ExprId e);
 /* Its value under the configuration (module_configure() must have run), or without one if it is constant; false if
  * unknown or if it overflows or divides by zero. */
 bool expr_value(const Module *m, ExprId e, int64_t *value);
+/* Ints in what a node's rule made of its operands' dims overflow, or are divided by zero, whatever blocks are. */
+bool expr_overflows(const Module *m, ExprId e);
 /* expr_value() of an expression already known to have one. */
 static inline int64_t expr_number(const Module *m, ExprId e) { return m->exprs.at[e].number; }
 static inline bool expr_is_int(const Module *m, ExprId e, int64_t value) {

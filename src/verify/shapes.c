@@ -319,6 +319,10 @@ bool infer_result(const Infer *in, const Shape *shape, TypeId *type) {
 	Dtype dtype = DTYPE_NONE;
 	if (!infer_dtype(in, &dtype))
 		return false;
+	for (uint32_t d = 0; d < shape->rank; d++)
+		if (shape->dims[d] != NONE && expr_overflows(in->m, shape->dims[d]))
+			return infer_error(in, "size-overflow", NULL, "the size of dim %u overflows or divides by zero",
+			                   d);
 	*type = type_tensor(in->m, dtype, shape->rank, shape->dims);
 	return true;
 }

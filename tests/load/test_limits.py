@@ -104,3 +104,15 @@ def test_a_bound_is_judged_at_the_blocks_own_size():
     assert kit.compiled(late, block_sizes=[8, 64])
     with pytest.raises(pallasc.CompileError, match=r"it has 4294967296 in `begins`"):
         kit.compiled(late, block_sizes=[8, 128])
+
+
+def test_a_range_whose_length_overflows():
+    """Where nothing is configured yet, too: what is written of it would not be read again."""
+    kernel = Doc(name="ranges").tensor("x", "output", "int32", [8]).block(8)
+    root = G(0, grid=[0])
+    root.call("aten.arange.start_step", 5, sym(-(2**63)), name="far")
+    with pytest.raises(pallasc.CompileError) as error:
+        kit.compiled(kernel.add(root.out()))
+    (said,) = error.value.diagnostics
+    assert (said["code"], said["pointer"]) == ("size-overflow", "/graphs/0/nodes/0")
+    assert said["message"].endswith("the size of dim 0 overflows or divides by zero")
