@@ -39,9 +39,9 @@ static void build_dims(Builder *b, uint32_t l, KLoop *out) {
 static BufferId scratch_or_none(const Builder *b, uint32_t s) { return s == NONE ? NONE : b->scratch[s]; }
 
 /* The only block along the dim, of a pipeline whose steps are counted at run time: Mosaic does not see that there is
- * one at most, and takes no offset among lanes that it does not know. */
+ * one at most, and takes no offset among rows or lanes that it does not know. */
 static bool covers_all(const Loop *loop, const Operand *o, const Window *win, uint32_t d) {
-	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed && d + 1 == o->rank &&
+	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed && d + 2 >= o->rank &&
 	       win->block[d] == o->shape[d];
 }
 
