@@ -380,6 +380,15 @@ void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move, b
 		slice_around(p, o, o->rank - 2, row);
 }
 
+/* Mosaic slices no reference between whole tiles of which one position is taken then ("Offsets along tiled dimensions
+ * must be aligned to tiles", libtpu 0.0.51): both at once. */
+static bool taken_at_once(Planner *p, const AccessWant *w, const Operand *o, uint32_t d, const Affine *start) {
+	bool position = false;
+	for (uint32_t i = 0; i < w->rank; i++)
+		position = position || w->dim[i].kind == WANT_AT;
+	return position && d + 2 >= o->rank && !affine_divisible(p, start, slice_multiple(p, o, d));
+}
+
 static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 	win->operand = operand_window(p, w, false, "_ref");
 	if (win->operand == NONE)
@@ -394,7 +403,7 @@ static bool window_resident(Planner *p, const AccessWant *w, Window *win) {
 			continue;
 		uint32_t d = o->dim_of[i];
 		Affine start = affine_add(p->a, w->dim[i].at, affine_scale(p->a, o->index[d], -o->block[d]));
-		if (!slice_ok(p, o, d, w->dim[i].size, &start))
+		if (!slice_ok(p, o, d, w->dim[i].size, &start) || taken_at_once(p, w, o, d, &start))
 			continue; /* the access slices it */
 		win->block[d] = w->dim[i].size;
 		if (affine_multiple(&start, win->block[d]))
