@@ -472,7 +472,7 @@ typedef struct Plan {
 	bool may_hold_all;     /* windows of an emit_pipeline could hold all its steps: group.c */
 	bool may_stay;         /* some input that loops copy would move half if it were resident: residency.c */
 	bool may_also_stay;    /* ... some would move no more */
-	bool stays_for_time;   /* some input that moves no less is resident */
+	bool stays_for_time;   /* some input is resident that saves less than half: while the point before computes */
 	bool may_copy_rows;    /* some gather could copy rows from HBM: rows.c */
 	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
 	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
