@@ -20,8 +20,8 @@ static double dim_steps(Planner *p, const LoopDim *d, bool tail_too) {
 	int64_t extent = 0;
 	if (!d->computed)
 		return (double)(d->full_steps + (tail_too && d->tail != 0));
-	if (d->mean_steps > 0)
-		return d->mean_steps;
+	if (d->counts.sum > 0)
+		return (double)d->counts.sum / (double)d->counts.points;
 	ExprId e = p->m->blocks.at[d->block].extent;
 	for (uint32_t k = 0; k < p->plan->grid.count && e == NONE; k++)
 		extent = int_max(extent, p->plan->grid.at[k].steps * block_size(p, p->plan->grid.at[k].block));

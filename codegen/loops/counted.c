@@ -25,9 +25,9 @@ static bool steps_here(Planner *p, const LoopDim *d, int64_t *steps) {
 /* The counts of the steps where only grid dim `dim` moves the loop's bounds. */
 static bool count_along(Planner *p, const LoopDim *d, uint32_t dim, StepCounts *out) {
 	bool known = true;
-	*out = (StepCounts){.dim = dim, .least = INT64_MAX, .even = true};
+	*out = (StepCounts){.dim = dim, .points = p->plan->grid.at[dim].steps, .least = INT64_MAX, .even = true};
 	p->pins = 1;
-	for (int64_t i = 0; i < p->plan->grid.at[dim].steps && known; i++) {
+	for (int64_t i = 0; i < out->points && known; i++) {
 		int64_t steps = 0;
 		p->pin[0] = (Pin){VAR_PROGRAM, dim, i};
 		known = steps_here(p, d, &steps);
@@ -40,24 +40,20 @@ static bool count_along(Planner *p, const LoopDim *d, uint32_t dim, StepCounts *
 	return known;
 }
 
-/* Along the first dim of the grid that alone moves the bounds. */
-static bool count(Planner *p, const LoopDim *d, StepCounts *out) {
-	bool known = false;
-	for (uint32_t dim = 0; dim < p->plan->grid.count && !known; dim++)
-		known = p->plan->grid.at[dim].steps > 1 && p->plan->grid.at[dim].steps <= POINTS_MAX &&
-		        count_along(p, d, dim, out);
-	return known;
-}
-
-double dim_mean_steps(Planner *p, const LoopDim *d) {
+StepCounts dim_counts(Planner *p, const LoopDim *d) {
 	StepCounts counts;
-	return count(p, d, &counts) ? (double)counts.sum / (double)p->plan->grid.at[counts.dim].steps : 0;
+	for (uint32_t dim = 0; dim < p->plan->grid.count; dim++)
+		if (p->plan->grid.at[dim].steps > 1 && p->plan->grid.at[dim].steps <= POINTS_MAX &&
+		    count_along(p, d, dim, &counts))
+			return counts;
+	return (StepCounts){0};
 }
 
 bool loop_counts(Planner *p, const Loop *loop, StepCounts *out) {
 	if (loop->rank != 1 || !loop->dim[0].computed || loop->parent != NONE || loop_ragged_unpeeled(p, loop))
 		return false;
-	return count(p, &loop->dim[0], out) && out->least > 0;
+	*out = loop->dim[0].counts;
+	return out->least > 0;
 }
 
 /* ---- whether a condition can fail -------------------------------------------------------------------------------- */

@@ -27,9 +27,10 @@ static bool loop_bounds(Planner *p, NodeId call, Loop *loop) {
 		d->end = affine_of_arg(p, outer, arg_item(m, node_arg(m, call, 2), order[i]));
 		Affine steps = affine_sub(p->a, d->end, d->begin);
 		d->computed = !affine_is_int(&steps);
-		d->mean_steps = d->computed ? dim_mean_steps(p, d) : 0;
-		if (d->computed)
+		if (d->computed) {
+			d->counts = dim_counts(p, d);
 			continue;
+		}
 		int64_t length = int_max(steps.constant, 0);
 		d->full_steps = length / d->step;
 		d->tail = length % d->step;

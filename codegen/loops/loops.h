@@ -25,16 +25,11 @@ void plan_unmasked(Planner *p);  /* unmasked.c; after plan_skew() */
 void plan_lane_sums(Planner *p); /* lane_sums.c; after plan_skew() */
 void plan_across(Planner *p);    /* across.c; after plan_skew() */
 void plan_skew(Planner *p);      /* skew.c */
-/* counted.c: how many steps a loop of computed bounds has, over the grid. */
-typedef struct StepCounts {
-	uint32_t dim; /* of the grid: what alone moves the bounds */
-	int64_t least, most, sum;
-	bool even; /* at each point there are an even number */
-} StepCounts;
+/* counted.c */
+/* Of a dim whose bounds are computed, where it can be known. */
+StepCounts dim_counts(Planner *p, const LoopDim *d);
 /* False: not known, or there may be none. */
 bool loop_counts(Planner *p, const Loop *loop, StepCounts *out);
-/* The mean number over the grid; 0: not known. */
-double dim_mean_steps(Planner *p, const LoopDim *d);
 /* Of loop `l` the choice, by position, gives all lanes of its first value but in the `last` steps at most. */
 bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last);
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */

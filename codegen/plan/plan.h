@@ -307,6 +307,14 @@ typedef struct Window {
 	const char *why;
 } Window;
 
+/* counted.c: how many steps a loop of computed bounds has, over the grid. */
+typedef struct StepCounts {
+	uint32_t dim;   /* of the grid: what alone moves the bounds */
+	int64_t points; /* along it; 0: not known */
+	int64_t least, most, sum;
+	bool even; /* at each point there are an even number */
+} StepCounts;
+
 typedef struct LoopDim {
 	BlockId block;
 	bool computed; /* bounds known only at run time */
@@ -314,7 +322,7 @@ typedef struct LoopDim {
 	int64_t step;       /* elements */
 	int64_t full_steps; /* static bounds: steps whose lanes are all valid */
 	int64_t tail;       /* static bounds: lanes of the last, ragged step; 0: divides */
-	double mean_steps;  /* computed bounds: over the grid, where they are counted; else 0 */
+	StepCounts counts;  /* computed bounds */
 } LoopDim;
 
 typedef struct Loop {
