@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import itertools
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,13 @@ def test_what_is_drawn_is_of_dtypes_that_arrays_have():
         for graph in case["document"]["graphs"]:
             metas = [node.get("meta", {}) for node in graph["nodes"]]
             assert "int64" not in [meta.get("dtype") for meta in metas]
+
+
+def test_arrays_that_are_drawn_fit_in_memory():
+    """Document 1225 was of 330 million elements, places of places: more than a process may hold."""
+    for case in soak.cases(1200, 100):
+        for tensor in case["document"]["tensors"]:
+            assert math.prod(tensor["shape"]) <= drawing.MOST_OF_AN_ARRAY
 
 
 def test_every_op_is_drawn():
