@@ -127,6 +127,8 @@ bool live_reduces_lanes(const Lives *l, const Live *x);
 bool live_is_plain_load(const Lives *l, const Live *x);
 /* Straight code: the region itself, and the steps of an unrolled loop. */
 static inline bool region_is_unrolled(const Region *r) { return r->loop && r->loop->type == LOOP_UNROLL; }
+/* Its step stands a second time, ragged, after its loop. */
+static inline bool region_is_again(const Region *r) { return r->loop && r->loop->peel && !region_is_unrolled(r); }
 /* Bytes in registers, as elements of 32 bits at least. */
 int64_t live_wide_bytes(const Lives *l, const Live *x);
 typedef void Visit(Region *r, Live *user, Live *operand);

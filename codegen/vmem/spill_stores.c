@@ -74,12 +74,17 @@ static int64_t stored_bytes(const Lives *l, const Live *store) {
 	return computed || widens ? (packed ? x->bytes : live_wide_bytes(l, x)) : 0;
 }
 
+/* Steps of an unrolled loop that nothing waits in. */
+static bool is_straight_on(const Live *x) {
+	return x->body && region_is_unrolled(x->body) && x->body->at[x->body->count + 1].barriers == 0;
+}
+
 static int64_t straight_stores(const Lives *l) {
 	int64_t bytes = 0, most = 0, stored = 0;
 	bool waits = l->t->rereads_wait;
 	for (uint32_t pos = 1; pos <= l->root->count; pos++) {
 		const Live *x = &l->root->at[pos];
-		if (part_is_barrier(x->part))
+		if (part_is_barrier(x->part) && !is_straight_on(x))
 			return 0;
 		waits = waits || (x->part == PART_LOAD && x->narrow);
 		if (x->part != PART_STORE)
@@ -108,6 +113,22 @@ static int64_t rewritten_bytes(const Lives *l, const Live *store) {
 		run_time = run_time || (ref->dim[i].kind == KDIM_AT && !int_is_const(l->k, ref->dim[i].start, &at));
 	int64_t times = live_value(l, stored)->dtype == DTYPE_U16 ? 2 : 1;
 	return run_time ? times * live_wide_bytes(l, value) : 0;
+}
+
+/* A masked write to a block that is read for it, at a position that is known: up to 256 registers the compilers of v5e
+ * and v5p load ahead of what is chosen (of 64 registers none waits, of 128 16, of 256 144; more go in loops). */
+static int64_t chosen_bytes(const Lives *l, const Live *store) {
+	enum { IN_STRAIGHT_CODE = 256 };
+	Live *stored = live_operand(l, store, 1);
+	const Live *value = stored && live_value(l, stored)->rank ? live_computed_as(l, stored) : NULL;
+	if (!value || live_op(l, value) != OP_WHERE || l->t->bf16_vpu || l->t->spill_rows)
+		return 0;
+	for (uint32_t i = 1; i < value->reads; i++) {
+		const Live *of = l->reads.at[value->read + i];
+		if (of->part == PART_LOAD && ref_of(l, of)->buffer == ref_of(l, store)->buffer)
+			return value->bytes <= target_registers_bytes(l->t, IN_STRAIGHT_CODE) ? value->bytes / 2 : 0;
+	}
+	return 0;
 }
 
 /* Packed rows that lie in a register each, computed and spread along dims before them: they are packed as they are
@@ -175,7 +196,9 @@ static int64_t lone_rows_bytes(const Lives *l, Dtype t, int64_t bytes) {
 }
 
 /* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
- * elements are moved row by row, a register each; of 16 bits a third of it where the tile has that row alone. */
+ * elements are moved row by row, a register each. Of 16 bits, where the tile has that row alone, a third of it; where a
+ * chip moves rows one by one half of what is loaded, and all that is stored (v4, 128 rows: 1.4 registers each). A
+ * ragged last step, which stands after its loop, keeps them again. */
 static int64_t row_by_row(const Lives *l, const Live *x) {
 	const KRef *ref = ref_of(l, x);
 	const Live *value = accessed(l, x);
@@ -184,7 +207,11 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 	const KValue *v = live_value(l, value);
 	int64_t lanes = int_round_up(last_size(v), l->t->lanes);
 	bool alone = l->k->buffers.at[ref->buffer].shape[ref->rank - 2] == 1;
-	int64_t bytes = rows_of(v) * lanes * l->t->sublanes * 4 / (alone && dtype_bits(v->dtype) == 16 ? 3 : 1);
+	int64_t together = !alone || dtype_bits(v->dtype) != 16 ? 1
+	                   : !l->t->spill_rows                  ? 3
+	                   : x->part == PART_LOAD               ? 2
+	                                                        : 1;
+	int64_t bytes = rows_of(v) * lanes * l->t->sublanes * 4 / together * (region_is_again(x->region) ? 2 : 1);
 	if (v->rank < 2 || rows_of(v) < l->t->sublanes)
 		return 0;
 	return alone && x->part == PART_LOAD ? lone_rows_bytes(l, v->dtype, bytes) : bytes;
@@ -224,14 +251,17 @@ static int64_t spread_rows_bytes(const Lives *l, const Live *store) {
 }
 
 /* What is computed and stored as ints, bools or floats of 8 bits waits to be packed: of drawn tiles of 64 to 421 rows
- * up to half of it in 32 bits on v6e and v7x, 1.7 of it on v4, 1.2 on v5p. */
+ * up to half of it in 32 bits on v6e and v7x, 1.7 of it on v4, 1.2 on v5p; of what is loaded as another dtype up to 0.6
+ * on v4. */
 static int64_t packed_bytes(const Lives *l, const Live *store) {
 	Live *value = live_operand(l, store, 1);
 	Dtype t = value ? live_value(l, value)->dtype : DTYPE_NONE;
-	if (!value || !is_packed(l, store) || (dtype_is_float(t) && dtype_bits(t) == 16) ||
-	    !part_streams(live_computed_as(l, value)->part))
+	if (!value || !is_packed(l, store) || (dtype_is_float(t) && dtype_bits(t) == 16))
 		return 0;
+	const Live *of = live_computed_as(l, value);
 	int64_t bytes = live_wide_bytes(l, value);
+	if (!part_streams(of->part))
+		return l->t->spill_rows && live_value(l, of)->dtype != t ? int_min(bytes, MOST_PACKED) : 0;
 	return int_min(l->t->bf16_vpu ? bytes / 2 : l->t->spill_rows ? bytes / 4 * 7 : bytes / 4 * 5, MOST_PACKED);
 }
 
@@ -267,7 +297,8 @@ static void add_access(Lives *l, Live *x, void *data) {
 	if (x->part == PART_STORE) {
 		rows->loose = int_max(rows->loose, spread_rows_bytes(l, x));
 		rows->packed = int_max(rows->packed, packed_bytes(l, x));
-		rows->rewritten = int_max(rows->rewritten, int_max(rewritten_bytes(l, x), spread_bytes(l, x)));
+		rows->rewritten = int_max(rows->rewritten, int_max(int_max(rewritten_bytes(l, x), chosen_bytes(l, x)),
+		                                                   spread_bytes(l, x)));
 	}
 	rows->branches += branches(ref_of(l, x)) ? accessed_bytes(l, x) : 0;
 }
