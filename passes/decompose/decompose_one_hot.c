@@ -10,6 +10,7 @@
  * stay what they are. Of a position outside the nearest row is taken. Done where pallas_indirect_access_mode asks, or
  * src/driver/choose.c finds it faster. What only counts up by one is a slice, and none. */
 #include "decompose.h"
+#include "passes/simplify/simplify.h"
 
 /* What the matmul takes: numbers exact in bfloat16. */
 static NodeId make_factor(Decompose *d, NodeId x) {
@@ -112,11 +113,15 @@ bool pass_one_hot(PassContext *c) {
 	Module *m = c->module;
 	IndirectMode mode = (IndirectMode)m->config.indirect_access_mode.value;
 	IntRanges ranges = {0};
+	const bool *live = NULL;
 	OneHot o, before = {.index = NONE};
 	for (GraphId g = 0; g < m->graphs.count && mode != INDIRECT_DMA; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 			next = node_get(m, n)->next;
 			if (node_get(m, n)->op != OP_LOAD || one_hot_of(m, n, &o) || is_slice(c, &ranges, &o))
+				continue;
+			live = live ? live : nodes_live(c);
+			if (!live[n])
 				continue;
 			o.shares = o.index == before.index && o.last == before.last && o.rows == before.rows;
 			bool pays = mode == INDIRECT_ONE_HOT || one_hot_pays(m, &o);

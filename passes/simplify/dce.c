@@ -262,7 +262,7 @@ static void remove_dead(Dce *d, NodeId n) {
 		node_remove(d->m, n);
 }
 
-bool pass_dce(PassContext *c) {
+static Dce dce_of(PassContext *c) {
 	Module *m = c->module;
 	Dce d = {.m = m, .arena = c->arena, .known = m->nodes.count};
 	d.live = arena_array(d.arena, (size_t)m->nodes.count + 1, sizeof *d.live);
@@ -271,6 +271,14 @@ bool pass_dce(PassContext *c) {
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		index_graph(&d, g);
 	find_live(&d);
+	return d;
+}
+
+const bool *nodes_live(PassContext *c) { return dce_of(c).live; }
+
+bool pass_dce(PassContext *c) {
+	Module *m = c->module;
+	Dce d = dce_of(c);
 	bounds_keep(c, d.live);
 	for_each_dead(&d, release_operands);
 	shrink_calls(&d);
