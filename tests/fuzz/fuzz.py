@@ -156,12 +156,15 @@ def write_all(folder, texts):
 
 
 def seeds(target):
-    """The folder of a target's seeds, made where it is missing."""
+    """The folder of a target's seeds, made where missing: by one process of several."""
     folder = BUILD / "seeds" / target
-    if not folder.exists():
-        made = folder.with_suffix(".new")
-        write_all(made, SEEDS[target]())
-        made.rename(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            made = folder.with_suffix(".new")
+            write_all(made, SEEDS[target]())
+            made.rename(folder)
     return folder
 
 
