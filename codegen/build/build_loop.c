@@ -41,8 +41,10 @@ static BufferId scratch_or_none(const Builder *b, uint32_t s) { return s == NONE
 /* The only block along the dim, of a pipeline whose steps are counted at run time: Mosaic does not see that there is
  * one at most, and takes no offset among rows or lanes that it does not know. */
 static bool covers_all(const Loop *loop, const Operand *o, const Window *win, uint32_t d) {
-	return loop->type == LOOP_EMIT_PIPELINE && loop->rank == 1 && loop->dim[0].computed && d + 2 >= o->rank &&
-	       win->block[d] == o->shape[d];
+	bool computed = false;
+	for (uint32_t i = 0; i < loop->rank; i++)
+		computed = computed || loop->dim[i].computed;
+	return loop->type == LOOP_EMIT_PIPELINE && computed && d + 2 >= o->rank && win->block[d] == o->shape[d];
 }
 
 static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {

@@ -156,6 +156,17 @@ static KArg scalar_power(Builder *b, const KArg *operands, Dtype to) {
 	return build_op(b, K_INDEX, to, 1, (const KArg[]){build_op(b, OP_POW, to, 2, items, 0, NULL)}, 6, first);
 }
 
+/* Mosaic has no power of a tile and an int of the run time: the int as a float. */
+static void float_powers(Builder *b, NodeId n, KArg *operands, Dtype compute) {
+	for (uint32_t i = 0; i < 2; i++) {
+		const Arg *a = node_arg(b->m, n, i);
+		bool given = a->kind == ARG_REF && node_get(b->m, value_root(b->plan, a->node))->op == OP_SCALAR;
+		if (given && !constant_is_number(b->m, value_root(b->plan, a->node)) &&
+		    !dtype_is_float(node_type(b->m, a->node)->dtype))
+			operands[i] = build_scalar(b, operands[i], compute);
+	}
+}
+
 /* `to`: what the statement gives. */
 static KArg computed(Builder *b, NodeId n, KArg *operands, uint32_t count, Dtype compute, Dtype to) {
 	const Node *node = node_get(b->m, n);
@@ -185,6 +196,8 @@ static KArg computed(Builder *b, NodeId n, KArg *operands, uint32_t count, Dtype
 			return int_power(b, n, operands, compute);
 		if (node_type(b->m, n)->count == 0 && !power_is_natural(node_arg(b->m, n, 1)))
 			return scalar_power(b, operands, to);
+		if (is_float)
+			float_powers(b, n, operands, compute);
 		break;
 	case OP_MAXIMUM: op = widened_pair(b, n) ? K_WIDE_MAXIMUM : op; break;
 	case OP_MINIMUM: op = widened_pair(b, n) ? K_WIDE_MINIMUM : op; break;

@@ -154,12 +154,10 @@ static void add_second(Region *r, Live *user, Live *x) {
 		r->of->beside += second_size(r, x);
 }
 
-/* What is turned is there whole; a second time in a ragged last step, which stands after its loop (columns of 0.5 to 8
- * MiB that become rows, v5p and v6e: 1.7 to 1.93 times). */
-static void turn(const Region *r, int64_t bytes) {
-	Lives *l = r->of;
+/* What is turned is there whole; so often. */
+static void turn(Lives *l, int64_t bytes, int64_t times) {
 	int64_t spilled = bytes - target_registers_bytes(l->t, l->t->registers - l->t->spill_turning);
-	l->columns = int_max(l->columns, region_is_again(r) ? 2 * spilled : spilled);
+	l->columns = int_max(l->columns, spilled * times);
 }
 
 /* ---- columns that are loaded ------------------------------------------------------------------------------------ */
@@ -178,7 +176,7 @@ static int64_t waiting(const Region *r, const Live *x, uint32_t met) {
 /* A column that is computed and meets a tile is there whole: rsqrt(x) [2, 4096, 1], 4 MiB on v5p and v6e. */
 static void meet_computed(Region *r, const Live *x) {
 	if (x->shape == SHAPE_COLUMN && part_streams(x->part))
-		turn(r, live_wide_bytes(r->of, x));
+		turn(r->of, live_wide_bytes(r->of, x), 1);
 }
 
 static void meet_columns(Region *r, Live *x) {
@@ -232,10 +230,12 @@ static int64_t sources(const Lives *l, const Live *row) {
 	return bytes;
 }
 
+/* A ragged last step, which stands after its loop, turns it again (columns of 0.5 to 8 MiB that become rows, v5p and
+ * v6e: 1.7 to 1.93 times). */
 static void turn_column(const Region *r, Live *x) {
-	const Lives *l = r->of;
+	Lives *l = r->of;
 	int64_t bytes = turns(l, x) ? live_wide_bytes(l, x) : live_op(l, x) == K_TO_ROW ? sources(l, x) : 0;
-	turn(r, bytes);
+	turn(l, bytes, region_is_again(r) ? 2 : 1);
 }
 
 void region_waits(Region *r) {

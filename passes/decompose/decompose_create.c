@@ -1,5 +1,5 @@
-/* decompose_create.c - values made from nothing: fills by other names, ranges; and triangles, which are made of ranges.
- */
+/* decompose_create.c - values made from nothing: fills by other names, ranges, what is known of all ints; and
+ * triangles, which are made of ranges. */
 #include "decompose.h"
 
 /* ---- fills ------------------------------------------------------------------------------------------------------- */
@@ -8,6 +8,17 @@ static NodeId fill(Decompose *d, uint32_t element) {
 	Dtype dtype = result_dtype(d, element);
 	Fill how = op_fill(node_get(d->m, d->n)->op);
 	Arg value = how == FILL_GIVEN ? arg_copy(d->m, fill_arg(d->m, d->n)) : number_of_dtype(dtype, how == FILL_ONES);
+	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
+	return make_node(d, OP_FULL, "full", 3, args);
+}
+
+/* All ints are finite numbers. */
+static NodeId told_of_ints(Decompose *d, uint32_t element) {
+	const Arg *x = node_arg(d->m, d->n, 0);
+	if (x->kind == ARG_FLOAT || (x->kind == ARG_REF && dtype_is_float(node_type(d->m, x->node)->dtype)))
+		return NONE;
+	Dtype dtype = result_dtype(d, element);
+	Arg value = number_of_dtype(dtype, node_get(d->m, d->n)->op == OP_ISFINITE);
 	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
 	return make_node(d, OP_FULL, "full", 3, args);
 }
@@ -66,6 +77,9 @@ Decomposition *decompose_creation(uint16_t op) {
 	case OP_IOTA: return range;
 	case OP_TRIL:
 	case OP_TRIU: return triangle;
+	case OP_ISNAN:
+	case OP_ISINF:
+	case OP_ISFINITE: return told_of_ints;
 	default: return NULL;
 	}
 }

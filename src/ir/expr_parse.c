@@ -54,11 +54,12 @@ static ExprId make(Parser *p, ExprKind kind, ExprId a, ExprId b) {
 	return e;
 }
 
-static ExprId parse_int(Parser *p) {
+/* `sign`: 1, or -1 behind a minus: the least int is no negated one. */
+static ExprId parse_int(Parser *p, int sign) {
 	int64_t value = 0;
 	const char *start = p->at;
 	for (; is_digit(*p->at); p->at++)
-		if (!checked_mul(value, 10, &value) || !checked_add(value, *p->at - '0', &value))
+		if (!checked_mul(value, 10, &value) || !checked_add(value, sign * (*p->at - '0'), &value))
 			return fail(p, "integer overflow");
 	if (*p->at == '.' || is_letter(*p->at)) {
 		p->at = start;
@@ -149,6 +150,8 @@ static ExprId parse_name(Parser *p) {
 static ExprId parse_atom(Parser *p) {
 	skip_space(p);
 	if (accept(p, "-")) {
+		if (is_digit(*p->at))
+			return parse_int(p, -1);
 		ExprId zero = expr_int(p->m, 0), e = parse_factor(p);
 		return make(p, EXPR_SUB, zero, e);
 	}
@@ -157,7 +160,7 @@ static ExprId parse_atom(Parser *p) {
 		return e == NONE || accept(p, ")") ? e : fail(p, "expected ')'");
 	}
 	if (is_digit(*p->at))
-		return parse_int(p);
+		return parse_int(p, 1);
 	if (is_letter(*p->at))
 		return parse_name(p);
 	if (*p->at == '\0')

@@ -56,7 +56,8 @@ static void test_print(void **state) {
 	                                    "next_pow2(cdiv(u0, split))",
 	                                    "min(u0, u1) % 3",
 	                                    "u0 * (u1 % 4) // 2",
-	                                    "0 - u0"};
+	                                    "0 - u0",
+	                                    "cdiv(-9223372036854775808 - u0, u0)"};
 	Front f;
 	Module *m = front_module(&f);
 	(void)state;
