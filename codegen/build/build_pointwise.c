@@ -18,7 +18,12 @@ KArg build_converted(Builder *b, KArg x, Dtype from, Dtype to) {
 	return build_as(b, x, to);
 }
 
+/* Narrow floats become others through float32, and narrow ints through int32: of `float(x) < 1` MLIR makes `x < 1`, and
+ * Mosaic compares no narrow scalars. */
 KArg build_converted_scalar(Builder *b, KArg x, Dtype from, Dtype to) {
+	bool ints = !dtype_is_float(from) && from != DTYPE_BOOL && dtype_bits(from) < 32;
+	if (ints && dtype_is_float(to))
+		return build_converted(b, build_converted(b, x, from, DTYPE_I32), DTYPE_I32, to);
 	if (from == to || !dtype_is_float(from) || (dtype_bits(from) >= 16 && dtype_bits(to) >= 16))
 		return build_converted(b, x, from, to);
 	return build_converted(b, build_converted(b, x, from, DTYPE_F32), DTYPE_F32, to);
@@ -123,8 +128,16 @@ static void scale_by_alpha(Builder *b, NodeId n, KArg *operands, Dtype compute) 
 	if (alpha->kind == ARG_NULL || (alpha->kind == ARG_INT && alpha->integer == 1) ||
 	    (alpha->kind == ARG_FLOAT && alpha->real == 1) || alpha->kind == ARG_BOOL)
 		return;
-	KArg *scaled = op_canonical(node_get(b->m, n)->op) == OP_RSUB ? &operands[0] : &operands[1];
-	*scaled = build_binary(b, OP_MUL, compute, *scaled, build_arg(b, alpha, FORM_NATURAL));
+	uint32_t i = op_canonical(node_get(b->m, n)->op) == OP_RSUB ? 0 : 1;
+	const Arg *a = node_arg(b->m, n, i);
+	KArg by = build_arg(b, alpha, FORM_NATURAL);
+	/* The scalar unit has no bfloat16. */
+	if (compute == DTYPE_BF16 && a->kind == ARG_REF && node_type(b->m, a->node)->count == 0) {
+		KArg wide = build_binary(b, OP_MUL, DTYPE_F32, build_as(b, operands[i], DTYPE_F32), by);
+		operands[i] = build_as(b, wide, compute);
+	} else {
+		operands[i] = build_binary(b, OP_MUL, compute, operands[i], by);
+	}
 }
 
 /* Mosaic takes the conversions out of maximum(x.astype(wide), y.astype(wide)).astype(narrow), and then has no such op.
