@@ -111,18 +111,36 @@ static void build_window(Builder *b, uint32_t l, uint32_t w, KLoop *out) {
 
 /* ---- what is carried -------------------------------------------------------------------------------------------- */
 
-/* Mosaic hands no tile of bools from step to step where its lanes lie otherwise at first ("failed to legalize
- * scf.for"): they are ints. A scalar is none, and straight code hands nothing on. */
-static bool hands_bools(const Builder *b, const Loop *loop, uint32_t i) {
+/* What is handed from step to step as another dtype, else its own; straight code hands nothing on. Mosaic ("failed to
+ * legalize scf.for") hands no tile of bools on where its lanes lie otherwise at first, and no number of fewer than 32
+ * bits that is a float: they are ints, and float32. */
+static Dtype handed_as(const Builder *b, const Loop *loop, uint32_t i) {
 	NodeId n = placeholder_of(b, loop, i);
-	return loop->type != LOOP_UNROLL && loop->carries.at[i].place != CARRY_SCRATCH && type_rank(b, n) > 0 &&
-	       node_type(b->m, n)->dtype == DTYPE_BOOL;
+	Dtype dtype = node_type(b->m, n)->dtype;
+	if (loop->type == LOOP_UNROLL || loop->carries.at[i].place == CARRY_SCRATCH)
+		return dtype;
+	if (type_rank(b, n) > 0)
+		return dtype == DTYPE_BOOL ? DTYPE_I32 : dtype;
+	return dtype_is_float(dtype) && dtype_bits(dtype) < 32 ? DTYPE_F32 : dtype;
 }
 
-static KArg as_bools(Builder *b, KArg ints) {
-	KArg bools = build_unary(b, K_CONVERT, DTYPE_BOOL, ints);
-	kernel_value_at(b->k, bools.value)->layout = b->k->values.at[ints.value].layout;
-	return bools;
+/* It is handed on as another. */
+static bool hands_other(const Builder *b, const Loop *loop, uint32_t i) {
+	return handed_as(b, loop, i) != node_type(b->m, placeholder_of(b, loop, i))->dtype;
+}
+
+static KArg as_handed(Builder *b, const Loop *loop, uint32_t i, KArg x) {
+	return hands_other(b, loop, i) ? build_as(b, x, handed_as(b, loop, i)) : x;
+}
+
+/* The value that was handed on. */
+static KArg as_itself(Builder *b, const Loop *loop, uint32_t i, KArg x) {
+	if (!hands_other(b, loop, i))
+		return x;
+	KArg value = build_as(b, x, node_type(b->m, placeholder_of(b, loop, i))->dtype);
+	if (value.kind == KARG_VALUE && x.kind == KARG_VALUE)
+		kernel_value_at(b->k, value.value)->layout = b->k->values.at[x.value].layout;
+	return value;
 }
 
 static void build_carried(Builder *b, uint32_t l, KLoop *out) {
@@ -131,8 +149,7 @@ static void build_carried(Builder *b, uint32_t l, KLoop *out) {
 		NodeId n = placeholder_of(b, loop, i);
 		int64_t shape[DIM_MAX];
 		uint32_t rank = type_rank(b, n) ? built_shape(b, n, b->plan->values[n].form, shape) : 0;
-		Dtype dtype = hands_bools(b, loop, i) ? DTYPE_I32 : node_type(b->m, n)->dtype;
-		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, dtype, rank, shape,
+		ValueId v = kernel_value(b->k, rank ? KTYPE_TILE : KTYPE_SCALAR, handed_as(b, loop, i), rank, shape,
 		                         node_get(b->m, n)->name);
 		KValue *x = kernel_value_at(b->k, v);
 		x->layout = build_layout(x, b->plan->values[n].form, type_rank(b, n) == 1);
@@ -153,8 +170,7 @@ static void build_initial(Builder *b, NodeId call, const Loop *loop, KArg *initi
 			if (first != (bool)scratch)
 				continue;
 			initial[i] = build_arg(b, x, b->plan->values[placeholder_of(b, loop, i)].form);
-			if (hands_bools(b, loop, i))
-				initial[i] = build_unary(b, K_CONVERT, DTYPE_I32, initial[i]);
+			initial[i] = as_handed(b, loop, i, initial[i]);
 		}
 }
 
@@ -171,8 +187,7 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
 	b->at = body;
 	for (uint32_t i = 0; i < out->carried.count; i++)
-		if (hands_bools(b, loop, i))
-			b->value[placeholder_of(b, loop, i)] = as_bools(b, karg_value(out->carried.at[i]));
+		b->value[placeholder_of(b, loop, i)] = as_itself(b, loop, i, karg_value(out->carried.at[i]));
 	build_graph(b, loop->graph);
 	for (uint32_t i = 0; i < loop->handed.count; i++) {
 		const Handed *h = &loop->handed.at[i];
@@ -185,8 +200,7 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
 		results[i] = build_arg(b, arg_item(b->m, graph_results(b->m, loop->graph), loop->carries.at[i].output),
 		                       b->plan->values[placeholder_of(b, loop, i)].form);
-		if (hands_bools(b, loop, i))
-			results[i] = build_unary(b, K_CONVERT, DTYPE_I32, results[i]);
+		results[i] = as_handed(b, loop, i, results[i]);
 	}
 	build_statement(b, K_YIELD, loop->carries.count, results);
 	b->at = outer;
@@ -201,11 +215,6 @@ static void give_result(Builder *b, NodeId call, uint32_t output, KArg result) {
 	}
 }
 
-/* A result of a loop, which carries bools as ints. */
-static KArg handed_back(Builder *b, const Loop *loop, uint32_t i, KArg x) {
-	return hands_bools(b, loop, i) ? as_bools(b, x) : x;
-}
-
 static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	KArg *results = arena_array(b->a, loop->carries.count + 1, sizeof *results);
 	for (uint32_t i = 0; i < loop->carries.count; i++) { /* they stand in a row */
@@ -213,7 +222,7 @@ static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 		results[i] = karg_value(kernel_result_like(b->k, s, carried, b->k->values.at[carried].name));
 	}
 	for (uint32_t i = 0; i < loop->carries.count; i++)
-		give_result(b, call, loop->carries.at[i].output, handed_back(b, loop, i, results[i]));
+		give_result(b, call, loop->carries.at[i].output, as_itself(b, loop, i, results[i]));
 }
 
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */
@@ -249,7 +258,7 @@ void build_loop(Builder *b, NodeId call) {
 	if (never_runs(loop)) {
 		build_initial(b, call, loop, initial);
 		for (uint32_t i = 0; i < loop->carries.count; i++)
-			give_result(b, call, loop->carries.at[i].output, handed_back(b, loop, i, initial[i]));
+			give_result(b, call, loop->carries.at[i].output, as_itself(b, loop, i, initial[i]));
 		return;
 	}
 	build_dims(b, l, out);

@@ -57,9 +57,14 @@ static KArg permuted(Builder *b, NodeId n, KArg x) {
 	}
 }
 
+/* Mosaic makes as many copies of a column as it is to have lanes; spread along lanes it is one. */
 static KArg tiled(Builder *b, NodeId n, KArg x) {
 	const Type *from = node_type(b->m, node_input(b->m, n, 0)), *to = node_type(b->m, n);
-	int64_t times[DIM_MAX];
+	int64_t times[DIM_MAX], shape[DIM_MAX];
+	if (expr_number(b->m, from->dims[from->count - 1]) == 1) {
+		uint32_t rank = built_shape(b, n, b->plan->values[n].form, shape);
+		return build_shaped(b, K_BROADCAST, karg_dtype(b, x), rank, shape, 1, &x);
+	}
 	for (uint32_t i = 0; i + 1 < to->count; i++)
 		times[i] = 1;
 	times[to->count - 1] =
@@ -258,15 +263,29 @@ static KArg padded(Builder *b, NodeId n, KArg x, Dtype dtype) {
 	return build_op(b, K_PAD, karg_dtype(b, x), 2, (const KArg[]){x, fill}, 2 * rank, widths);
 }
 
+/* What a dim of one is repeated to it is spread to, as tiled() says. */
 static KArg repeated(Builder *b, NodeId n, KArg x) {
-	const Arg *times = node_arg(b->m, n, 1);
-	int64_t numbers[DIM_MAX];
-	uint32_t count = 0;
-	if (times->list.count == 1)
-		numbers[count++] = 1;
-	for (uint32_t i = 0; i < times->list.count; i++)
-		view_number(b->m, arg_item(b->m, times, i), 0, &numbers[count++]);
-	return with_ints(b, K_TILE, x, count, numbers);
+	const Arg *given = node_arg(b->m, n, 1);
+	NodeId of = node_input(b->m, n, 0);
+	int64_t times[DIM_MAX], from[DIM_MAX], shape[DIM_MAX];
+	uint32_t rank = built_shape(b, of, b->plan->values[of].form, from), count = 0;
+	bool spreads = false, repeats = false;
+	if (given->list.count == 1)
+		times[count++] = 1;
+	for (uint32_t i = 0; i < given->list.count; i++)
+		view_number(b->m, arg_item(b->m, given, i), 0, &times[count++]);
+	for (uint32_t i = 0; i < count; i++) {
+		shape[i] = i + rank < count ? 1 : from[i + rank - count];
+		if (shape[i] == 1 && times[i] > 1) {
+			shape[i] = times[i];
+			times[i] = 1;
+			spreads = true;
+		}
+		repeats = repeats || times[i] != 1;
+	}
+	if (spreads)
+		x = build_shaped(b, K_BROADCAST, karg_dtype(b, x), count, shape, 1, &x);
+	return repeats || !spreads ? with_ints(b, K_TILE, x, count, times) : x;
 }
 
 KArg build_move(Builder *b, NodeId n) {
