@@ -120,16 +120,32 @@ static bool gathers_from(const Plan *plan, uint32_t loop, uint32_t window) {
 	return false;
 }
 
-/* Elements of the windows that one step of a loop reads and writes. */
-static double step_elements(const Plan *plan, uint32_t l) {
-	const Loop *loop = &plan->loops.at[l];
-	double step = 0;
-	for (uint32_t i = 0; i < loop->windows.count; i++) {
-		double window = !gathers_from(plan, l, i);
-		for (uint32_t d = 0; d < plan->operands.at[loop->windows.at[i].operand].rank; d++)
-			window *= (double)loop->windows.at[i].block[d];
-		step += window;
+/* Elements of a window that one step of its loop reads or writes: of a resident block that all steps share, its own. */
+static double window_elements(const Planner *p, uint32_t l, uint32_t window) {
+	const Loop *loop = &p->plan->loops.at[l];
+	const Window *w = &loop->windows.at[window];
+	double all = 1, most = 0;
+	for (uint32_t d = 0; d < p->plan->operands.at[w->operand].rank; d++)
+		all *= (double)w->block[d];
+	for (NodeId n = graph_first(p->m, loop->graph); n != NONE; n = node_get(p->m, n)->next) {
+		const Access *a = p->plan->values[n].access;
+		if (!a || a->kind != REF_WINDOW || a->loop != l || a->window != window)
+			continue;
+		double elements = 1;
+		for (uint32_t d = 0; d < a->rank; d++)
+			elements *= a->dim[d].kind == SLICE_ALL  ? (double)w->block[d]
+			            : a->dim[d].kind == SLICE_AT ? 1
+			                                         : (double)a->dim[d].size;
+		most = elements > most ? elements : most;
 	}
+	return most > 0 && most < all ? most : all;
+}
+
+/* Elements of the windows that one step of a loop reads and writes. */
+static double step_elements(const Planner *p, uint32_t l) {
+	double step = 0;
+	for (uint32_t i = 0; i < p->plan->loops.at[l].windows.count; i++)
+		step += gathers_from(p->plan, l, i) ? 0 : window_elements(p, l, i);
 	return step;
 }
 
@@ -144,7 +160,7 @@ static double point_steps(Planner *p, double *read_seconds) {
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		double times = loop_entries(p, l) * loop_steps(p, &p->plan->loops.at[l], true);
 		steps += times;
-		elements += times * step_elements(p->plan, l);
+		elements += times * step_elements(p, l);
 	}
 	*read_seconds = registers_seconds(p->m->target, elements);
 	return steps;
@@ -231,7 +247,7 @@ StepTimes plan_step_times(Planner *p, uint32_t l) {
 	const Loop *loop = &p->plan->loops.at[l];
 	const Target *t = p->m->target;
 	StepTimes s = {.matmul = step_matmul_seconds(p, loop)};
-	s.read = registers_seconds(t, step_elements(p->plan, l));
+	s.read = registers_seconds(t, step_elements(p, l));
 	s.latency = step_copies(p, loop, &s.hidden, &s.shown) * copy_seconds(t);
 	s.between = loop->type == LOOP_UNROLL ? 0 : step_cycles(p, loop) / (1 + loop->paired) / t->clock_hz;
 	double steps = loop_steps(p, loop, true);

@@ -13,7 +13,9 @@
 #include "loops.h"
 
 /* auto: as many steps as straight code is worth, for each is as much code as the loop's body. */
-enum { AUTO_STEPS = 8 };
+enum { AUTO_STEPS = 64 };
+/* Where both kernels are compared, which takes time, it is of an array of so many bytes. */
+enum { LARGE_ARRAY = 8 << 20 };
 /* Few rows: a share of the matrix unit's. */
 enum { FEW_ROWS = 8 };
 static bool holds(const Module *m, GraphId g, Lowering how) {
@@ -66,16 +68,33 @@ static bool multiplies_few_rows(const Planner *p, GraphId g) {
 	return found == 1 && graph_get(p->m, g)->carried.count == 1;
 }
 
-/* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands
- * nothing on, but a loop of it copies its windows while nothing computes. From a tile's begin on, only what has a
- * matmul: others gain nothing but VMEM that they hold. */
+/* From a tile's begin on, only what has a matmul: others gain nothing but VMEM that they hold. */
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy = (Switch)p->m->config.fori_dma.value == SWITCH_ON && way_type(p) == LOOP_FORI;
 	bool streams = affine_is_int(&loop->dim[0].begin) || holds(p->m, loop->graph, LOWER_MATMUL);
 	return !must_copy && streams && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
-	       !holds(p->m, loop->graph, LOWER_LOOP) &&
-	       (steps == 1 || multiplies_few_rows(p, loop->graph) ||
-	        carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target));
+	       !holds(p->m, loop->graph, LOWER_LOOP);
+}
+
+/* It surely pays where it is faster by what drafts are compared by. What is carried takes more than half of the
+ * registers: less streams through a loop as well. A single step hands nothing on, but a loop of it copies its windows
+ * while nothing computes. */
+static bool surely_pays(const Planner *p, const Loop *loop, int64_t steps) {
+	return steps == 1 || multiplies_few_rows(p, loop->graph) ||
+	       carried_bytes(p, graph_get(p->m, loop->graph)) > target_strip_bytes(p->m->target);
+}
+
+static bool moves_large_array(const Planner *p, GraphId g) {
+	for (NodeId n = graph_first(p->m, g); n != NONE; n = node_get(p->m, n)->next) {
+		TensorId tensor = access_tensor(p->m, n);
+		const Tensor *t = tensor == NONE ? NULL : &p->m->tensors.at[tensor];
+		double bytes = t ? dtype_bits(t->dtype) / 8. : 0;
+		for (uint32_t d = 0; t && d < t->rank; d++)
+			bytes *= (double)expr_number(p->m, t->shape[d]);
+		if (bytes >= LARGE_ARRAY)
+			return true;
+	}
+	return false;
 }
 
 const char *loop_straight(Planner *p, const Loop *loop) {
@@ -83,7 +102,11 @@ const char *loop_straight(Planner *p, const Loop *loop) {
 	int64_t steps = loop->dim[0].full_steps + (loop->dim[0].tail != 0);
 	if (asked == SWITCH_OFF || !can_be_straight(p, loop) || (asked == SWITCH_AUTO && !auto_takes(p, loop, steps)))
 		return NULL;
+	bool surely = asked == SWITCH_ON || surely_pays(p, loop, steps);
+	if (!surely && !moves_large_array(p, loop->graph))
+		return NULL;
 	p->plan->may_be_straight = true;
+	p->plan->weighs_straight = p->plan->weighs_straight || !surely;
 	if (!way_is(p, ROW_STEPS, STEPS_STRAIGHT))
 		return NULL;
 	return asked == SWITCH_ON ? "pallas_straight_loops is on"

@@ -2,6 +2,7 @@
  * alone; what an earlier root stored is given to a later one (src/ir/ir_root.c). XLA runs them one after the other, so
  * the program needs the VMEM of the largest. */
 #include "search.h"
+#include <math.h>
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
 
@@ -109,7 +110,7 @@ double drafts_bound(const Drafts *d) {
 double program_seconds(const Program *g) {
 	double seconds = 0;
 	for (uint32_t k = 0; k < g->kernels.count; k++)
-		seconds += g->kernels.at[k]->seconds;
+		seconds += fmax(g->kernels.at[k]->seconds, g->kernels.at[k]->kernel_seconds);
 	return seconds;
 }
 

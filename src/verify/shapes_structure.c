@@ -72,7 +72,10 @@ bool infer_sym_arith(const Infer *in, TypeId *type) {
 	if (as_tensor)
 		return infer_result(in, &shape, type);
 	ExprId a = arg_expr(in->m, node_arg(in->m, in->n, 0)), b = arg_expr(in->m, node_arg(in->m, in->n, 1));
-	*type = type_sym(in->m, DTYPE_I32, sym_apply(in->m, node_get(in->m, in->n)->op, a, b));
+	ExprId e = sym_apply(in->m, node_get(in->m, in->n)->op, a, b);
+	if (e != NONE && expr_overflows(in->m, e))
+		return infer_error(in, "size-overflow", NULL, "the int overflows or divides by zero");
+	*type = type_sym(in->m, DTYPE_I32, e);
 	return true;
 }
 

@@ -63,7 +63,7 @@ def test_auto_joins_long_rows_and_takes_fewer_of_them():
     assert plan["config"]["block_sizes"] == kit.document(LONG)["config"]["block_sizes"]
     assert "tiles of 64, not 128: its rows are computed whole, fewer at a time" in found.err
     assert "whole rows in their place" in found.err
-    off = kit.plan(LONG, "v7x", pallas_whole_rows="off")
+    off = kit.plan(LONG, "v7x", pallas_whole_rows="off", pallas_straight_loops="off")
     assert len(off["loops"]) == 2
     assert plan["estimate"]["cycles"] < 0.75 * off["estimate"]["cycles"]
 
@@ -121,7 +121,7 @@ def test_other_loops_stay(name):
 
 
 def test_the_tpu_compiler_takes_it():
-    jobs = [(kit.compiled(LONG, chip), chip) for chip in ("v5e", "v6e", "v7x")]
+    jobs = [(kit.compiled(LONG, chip), chip) for chip in ("v5e", "v7x")]
     jobs.append((kit.compiled("softmax_bwd_4096_8192", "v7x"), "v7x"))
     for (module, _chip), result in zip(jobs, aot.compile_many(jobs, timeout=300), strict=True):
         assert (result.kind, result.message) == ("ok", "")

@@ -31,17 +31,42 @@ def test_many_skewed_steps_stay_a_loop(asked, chip):
     assert (found["type"], found["skewed"]) == ("fori_loop", True)
 
 
+def test_many_steps():
+    why = "pallas_straight_loops auto: 16 steps on resident blocks"
+    config = {"block_sizes": [1024, 1024, 256], "pallas_loop_type": "emit_pipeline"}
+    assert loop(**config) == ("unroll", why, 0)
+
+
+def test_off_is_off():
+    config = {**BLOCKS, "pallas_straight_loops": "off", "pallas_loop_type": "emit_pipeline"}
+    assert loop(**config)[0] == "emit_pipeline"
+
+
+def told(graph, chip, **config):
+    """What is said of both kernels, where the estimates of both are compared."""
+    said = kit.emitted("plan", graph, target=chip, **config).err
+    return [line for line in said.splitlines() if "straight code would take" in line]
+
+
 @pytest.mark.parametrize(
-    "config",
+    ("graph", "loops", "said"),
     [
-        {"block_sizes": [1024, 1024, 256]},  # 16 steps
-        # 128 KiB: half of the registers
-        {"block_sizes": [128, 256, 1024], "pallas_wide_blocks": "off"},
-        {**BLOCKS, "pallas_straight_loops": "off"},
+        ("neighbour_sums_4096", ["unroll"], "taken"),  # a pipeline starts empty at each point
+        ("squeeze_excite_4096", ["unroll", "unroll"], "taken"),
+        ("gated_delta_rule_4096", ["fori_loop"], "that is too little"),
+        ("cross_entropy_online_8192_128256", ["fori_loop"], "it is much code"),
     ],
 )
-def test_other_loops_stay_loops(config):
-    assert loop(pallas_loop_type="emit_pipeline", **config)[0] == "emit_pipeline"
+def test_both_kernels_tell(graph, loops, said):
+    """Of what registers hold, where the loop moves an array of 8 MiB or more."""
+    (line,) = told(graph, "v7x")
+    assert line.endswith(said)
+    assert [x["type"] for x in kit.plan(graph, "v7x")["loops"]][: len(loops)] == loops
+
+
+def test_small_arrays_are_not_asked_about():
+    """What their loops wait for is too little for the code."""
+    assert told("softmax_two_pass", "v7x", block_sizes=[128, 128]) == []
 
 
 @pytest.mark.parametrize("asked", ["default", "fori_loop", "emit_pipeline"])
@@ -92,10 +117,11 @@ def test_few_rows_of_a_matmul(graph, asked):
 
 @pytest.mark.parametrize("rows", [32, 64])
 def test_how_many_rows_are_few(rows):
-    """An eighth of the matrix unit's 256."""
+    """An eighth of the matrix unit's 256: of more both kernels are compared."""
     config = {"block_sizes": [rows, 512, 512], "pallas_wide_blocks": "off"}
-    found = loop(pallas_loop_type="emit_pipeline", **config)[0]
-    assert found == ("unroll" if rows == 32 else "emit_pipeline")
+    config["pallas_loop_type"] = "emit_pipeline"
+    assert loop(**config)[0] == "unroll"
+    assert len(told("matmul_4096", "v7x", **config)) == (rows == 64)
 
 
 def test_few_rows_of_several_matmuls_stay_a_loop():

@@ -52,7 +52,7 @@ KINDS = {
     "statistics_unrolled_16": (tiles.statistic_in_loop(16, 512, 128, [16, 128], **UNROLLED), 1.3),
     "column_of_a_loop": (
         resized("neighbours", {256: 16384}, block_sizes=[2048], pallas_loop_type="emit_pipeline"),
-        1.2,
+        1.26,
     ),
     # what the branches of a switch load and store is there whole
     "branches": (resized("add", {512: 1024, 1024: 256}, block_sizes=[320, 200]), 1.2),
