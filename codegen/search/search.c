@@ -21,13 +21,12 @@
 /* A GRPO loss, of which the estimate saves 1%, takes 23% longer by the profiler (a vocabulary of 32000, v6e). */
 #define TIME_SAVES_AT_LEAST 1.02
 
-/* Straight code in place of loops, where the estimates of both kernels tell: what it saves at least, of VMEM it takes
- * at most, for spills of many steps are predicted less well, and how much code it is. Of 40 kernels of docs/coverage.md
- * in several blocks those that are estimated to save so much gain 12 to 93% by the profiler, but for softmax of float16
- * (12% estimated, 15% slower); of less some lose (bias attention, 26%). libtpu compiles 20,000 bundles in 8 to 10 s. */
-#define STRAIGHT_TAKES_AT_MOST 0.86
+/* Straight code in place of loops, where the estimates of both kernels tell: of VMEM it takes at most, for spills of
+ * many steps are predicted less well, and how much code it is. libtpu compiles 20,000 bundles in 8 to 10 s. */
 #define STRAIGHT_HOLDS_AT_MOST 0.75
 #define STRAIGHT_CYCLES_A_POINT 24e3
+/* What steps without a matmul spill beyond loops is predicted less well: 18 MiB of a GRPO loss were 9. */
+#define STRAIGHT_SPILLS_AT_MOST (5 << 20)
 
 typedef struct Draft {
 	PlanWay way;
@@ -255,7 +254,7 @@ static double weighed(const Plan *plan) { return plan->seconds * (plan->stays_fo
 
 /* It is straight code of which only both kernels tell whether it pays. */
 static bool is_weighed(const Draft *d) {
-	return d->plan && d->plan->weighs_straight && d->way.at[ROW_STEPS] == STEPS_STRAIGHT;
+	return d->plan && d->plan->straight_most > 0 && d->way.at[ROW_STEPS] == STEPS_STRAIGHT;
 }
 
 static Draft *fastest_of(const Search *s, bool straight) {
@@ -309,8 +308,11 @@ static const Draft *straight_or(Search *s, Draft *d) {
 	plan_time(d->plan, s->a, &loops);
 	plan_time(straight->plan, s->a, &code);
 	double held = (double)straight->plan->vmem.total / (double)plan_vmem_line(straight->plan);
-	const char *why = code.cycles > STRAIGHT_TAKES_AT_MOST * loops.cycles                    ? "that is too little"
+	bool spills =
+		straight->plan->mxu_seconds == 0 && straight->plan->spills - d->plan->spills > STRAIGHT_SPILLS_AT_MOST;
+	const char *why = code.cycles > straight->plan->straight_most * loops.cycles             ? "that is too little"
 	                  : held > STRAIGHT_HOLDS_AT_MOST                                        ? "it takes much VMEM"
+	                  : spills                                                               ? "it spills"
 	                  : code.compute > STRAIGHT_CYCLES_A_POINT * grid_points(straight->plan) ? "it is much code"
 	                                                                                         : NULL;
 	Draft *best = why ? d : straight;
