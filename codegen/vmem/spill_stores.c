@@ -126,7 +126,9 @@ static int64_t chosen_bytes(const Lives *l, const Live *store) {
 	for (uint32_t i = 1; i < value->reads; i++) {
 		const Live *of = l->reads.at[value->read + i];
 		if (of->part == PART_LOAD && ref_of(l, of)->buffer == ref_of(l, store)->buffer)
-			return value->bytes <= target_registers_bytes(l->t, IN_STRAIGHT_CODE) ? value->bytes / 2 : 0;
+			return value->bytes <= target_registers_bytes(l->t, IN_STRAIGHT_CODE)
+			               ? value->bytes / 2 * (region_is_again(store->region) ? 2 : 1)
+			               : 0;
 	}
 	return 0;
 }
