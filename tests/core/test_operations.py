@@ -17,7 +17,7 @@ EQUAL = {
     "load": 224,
     "store": 226,
     "matmul": 88,
-    "float": 188,
+    "float": 187,
     "function": 102,
     "int": 105,
     "compare": 100,
@@ -26,8 +26,8 @@ EQUAL = {
     "pack": 163,
     "reduce": 92,
     "rotate": 44,
-    "transpose": 82,
-    "permute": 89,
+    "transpose": 81,
+    "permute": 88,
     "mask": 81,
 }
 EQUAL_ROWS = 205
