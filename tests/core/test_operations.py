@@ -30,7 +30,7 @@ EQUAL = {
     "permute": 88,
     "mask": 81,
 }
-EQUAL_ROWS = 205
+EQUAL_ROWS = 204
 # Some of those of which every class is: one of each kind of layout, fold and relayout.
 WHOLE = (
     "add",
