@@ -10,7 +10,6 @@
  * stay what they are. Of a position outside the nearest row is taken. Done where pallas_indirect_access_mode asks, or
  * src/driver/choose.c finds it faster. What only counts up by one is a slice, and none. */
 #include "decompose.h"
-#include "passes/simplify/simplify.h"
 
 /* What the matmul takes: numbers exact in bfloat16. */
 static NodeId make_factor(Decompose *d, NodeId x) {
@@ -120,7 +119,7 @@ bool pass_one_hot(PassContext *c) {
 			next = node_get(m, n)->next;
 			if (node_get(m, n)->op != OP_LOAD || one_hot_of(m, n, &o) || is_slice(c, &ranges, &o))
 				continue;
-			live = live ? live : nodes_live(c);
+			live = live ? live : liveness_of(c).live;
 			if (!live[n])
 				continue;
 			o.shares = o.index == before.index && o.last == before.last && o.rows == before.rows;

@@ -23,6 +23,24 @@ void pass_remark(PassContext *c, const char *pass, const char *fmt, ...) PRINTF_
  * sizes depend on which loops there are and who reads a size. False after diagnostics. */
 bool pass_facts_again(PassContext *c);
 
+typedef struct GraphLiveness {
+	bool *output;         /* by output: its value is needed */
+	uint32_t *arg_output; /* by argument: the output carried to it; NONE */
+	uint32_t *output_arg; /* by output: the argument that it is carried to; NONE */
+	bool live;            /* something in it is: its call is needed */
+} GraphLiveness;
+
+typedef struct Liveness {
+	NodeId known; /* how many nodes there were: later ones are live */
+	bool *live;   /* by NodeId: a write depends on it */
+	GraphLiveness *graph;
+} Liveness;
+
+/* In the pass's arena. */
+Liveness liveness_of(PassContext *c);
+/* It runs graphs, whose results are its own. */
+static inline bool op_is_call(uint16_t op) { return op == OP_FOR_LOOP || op == OP_IF || op == OP_WHILE; }
+
 /* The passes of this folder. */
 bool pass_loop_types(PassContext *c);
 bool pass_block_constraints(PassContext *c);

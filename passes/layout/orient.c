@@ -276,7 +276,7 @@ static bool forward(Orient *o, NodeId x, ArgId slot) {
 	bool turned = o->stand[x] == STAND_TURNED;
 	if (node->op == OP_OUTPUT)
 		return turn_result(o, x, user, slot);
-	if (node->op == OP_FOR_LOOP || node->op == OP_IF || node->op == OP_WHILE)
+	if (op_is_call(node->op))
 		return turn_argument(o, x, user, slot);
 	if (is_lanewise(o, user))
 		return turn_lanewise(o, x, user);

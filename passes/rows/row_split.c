@@ -143,7 +143,7 @@ static bool classify(RowSplit *s, NodeId n) {
 		return true;
 	if (op == OP_STORE)
 		return classify_store(s, n);
-	if (op_has_effect(op) || op == OP_FOR_LOOP || op == OP_IF || op == OP_WHILE || op == OP_GETITEM)
+	if (op_has_effect(op) || op_is_call(op) || op == OP_GETITEM)
 		return refuse(s, n, "the body has loops, branches or atomics of its own");
 	if (dims_with(s, n))
 		return classify_row(s, n);

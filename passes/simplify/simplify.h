@@ -15,9 +15,6 @@ bool pass_scale_after_max(PassContext *c);
 bool pass_trim(PassContext *c);
 bool pass_dce(PassContext *c);
 
-/* dce.c: by NodeId: a write depends on it. In the pass's arena. */
-const bool *nodes_live(PassContext *c);
-
 /* branches.c: some value of the atomic leaves what is there as it is; it becomes that where the mask does not hold. */
 bool atomic_has_identity(const Module *m, NodeId n);
 void atomic_guard(Decompose *d, NodeId n, NodeId taken);

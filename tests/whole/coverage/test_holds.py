@@ -14,7 +14,7 @@ ROWS = {row.name: row for row in coverage.rows()}
     [
         ("random numbers, four words of a place", "vector arithmetic 9"),
         ("attention backward, dk and dv", "the matrix unit (67% of use) "),
-        ("one tensor at two indices", "waits for copies "),
+        ("rows of flagged blocks", "waits for copies "),
         ("columns in another order", "moves and reductions across lanes "),
     ],
 )
