@@ -59,7 +59,7 @@ static ExprId parse_int(Parser *p, int sign) {
 	int64_t value = 0;
 	const char *start = p->at;
 	for (; is_digit(*p->at); p->at++)
-		if (!checked_mul(value, 10, &value) || !checked_add(value, sign * (*p->at - '0'), &value))
+		if (!checked_mul(value, 10, &value) || !checked_add(value, (int64_t)sign * (*p->at - '0'), &value))
 			return fail(p, "integer overflow");
 	if (*p->at == '.' || is_letter(*p->at)) {
 		p->at = start;
