@@ -9,6 +9,9 @@
  *                                      PAIRS NONE   11.9 us   2. does not fit
  *     STEPS STRAIGHT WINDOWS RESIDENT  PAIRS TWO    13.7 us
  *
+ * Of some loops that comparison says too little of straight code (straight.c): the fastest such draft, and the fastest
+ * of the others, become kernels, and their estimates are compared.
+ *
  * The values of the rows TILES, SKEW, PAIRS and BUFFERS stand from the fastest on, by the estimate: the next one is
  * drafted only if the one before does not fit. Few drafts become kernels, which is what takes time: one, mostly. */
 #include "search.h"
