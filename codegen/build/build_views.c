@@ -268,7 +268,7 @@ static KArg repeated(Builder *b, NodeId n, KArg x) {
 	const Arg *given = node_arg(b->m, n, 1);
 	NodeId of = node_input(b->m, n, 0);
 	int64_t times[DIM_MAX], from[DIM_MAX], shape[DIM_MAX];
-	uint32_t rank = built_shape(b, of, b->plan->values[of].form, from), count = 0;
+	uint32_t rank = built_shape(b, of, b->plan->values[n].wants, from), count = 0;
 	bool spreads = false, repeats = false;
 	if (given->list.count == 1)
 		times[count++] = 1;
