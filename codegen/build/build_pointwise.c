@@ -55,13 +55,15 @@ KArg build_beside_ints(Builder *b, const Arg *a, Dtype ints) {
 	return number.kind == ARG_INT && number.integer > INT32_MAX ? build_scalar(b, x, DTYPE_U32) : x;
 }
 
+/* A scalar whose value only the run time knows. */
+static bool is_given(const Builder *b, const Arg *a) {
+	return a->kind == ARG_REF && node_get(b->m, a->node)->op == OP_SCALAR &&
+	       !b->m->scalars.at[node_arg(b->m, a->node, 0)->scalar].has_value;
+}
+
 /* The argument has the dtype by itself: it is more than a number, or a run-time scalar of it. */
 static bool has_dtype(const Builder *b, const Arg *a, Dtype wanted) {
-	if (!constant_operand(b->m, a))
-		return true;
-	return a->kind == ARG_REF && node_get(b->m, a->node)->op == OP_SCALAR &&
-	       !b->m->scalars.at[node_arg(b->m, a->node, 0)->scalar].has_value &&
-	       node_type(b->m, a->node)->dtype == wanted;
+	return !constant_operand(b->m, a) || (is_given(b, a) && node_type(b->m, a->node)->dtype == wanted);
 }
 
 /* All operands of n are numbers: their arithmetic would give a number, which has no dtype, and jax.nn takes no ints. */
@@ -173,9 +175,7 @@ static KArg scalar_power(Builder *b, const KArg *operands, Dtype to) {
 static void float_powers(Builder *b, NodeId n, KArg *operands, Dtype compute) {
 	for (uint32_t i = 0; i < 2; i++) {
 		const Arg *a = node_arg(b->m, n, i);
-		bool given = a->kind == ARG_REF && node_get(b->m, value_root(b->plan, a->node))->op == OP_SCALAR;
-		if (given && !constant_is_number(b->m, value_root(b->plan, a->node)) &&
-		    !dtype_is_float(node_type(b->m, a->node)->dtype))
+		if (is_given(b, a) && !dtype_is_float(node_type(b->m, a->node)->dtype))
 			operands[i] = build_scalar(b, operands[i], compute);
 	}
 }
