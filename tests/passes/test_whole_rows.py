@@ -122,6 +122,7 @@ def test_other_loops_stay(name):
 
 def test_the_tpu_compiler_takes_it():
     jobs = [(kit.compiled(LONG, chip), chip) for chip in ("v5e", "v7x")]
+    jobs.append((kit.compiled(LONG, "v6e", pallas_straight_loops="off"), "v6e"))
     jobs.append((kit.compiled("softmax_bwd_4096_8192", "v7x"), "v7x"))
     for (module, _chip), result in zip(jobs, aot.compile_many(jobs, timeout=300), strict=True):
         assert (result.kind, result.message) == ("ok", "")

@@ -88,6 +88,14 @@ def test_tiles_of_heads_are_wider_than_given(chip, points):
     assert grid("decode_attention_8192", chip, pallas_wide_blocks="off") == [128]
 
 
+def test_tiles_of_loops_are_wider_than_given():
+    """On v5e straight code of two heads is estimated to be faster."""
+    loops = {"pallas_straight_loops": "off"}
+    assert grid("decode_attention_8192", "v5e", **loops) == [16]
+    assert grid("decode_attention_8192", "v5e", **loops, pallas_wide_blocks="off") == [128]
+    assert grid("decode_attention_8192", "v5e") == [64]
+
+
 def test_the_configuration_stays():
     module = kit.compiled("paged_decode_64_32_128", "v7x")
     assert module.info["config"]["block_sizes"] == [32]
