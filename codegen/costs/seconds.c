@@ -97,15 +97,20 @@ static double steps_overhead(Planner *p) {
 	return seconds + cycles / t->clock_hz;
 }
 
+static double block_product(const int64_t *block, uint32_t rank) {
+	double elements = 1;
+	for (uint32_t d = 0; d < rank; d++)
+		elements *= (double)block[d];
+	return elements;
+}
+
 /* Elements of the blocks that a grid point without loops reads and writes, of those that nothing is copied beside. */
 static double block_elements(const Plan *plan) {
 	double elements = 0;
 	for (uint32_t i = 0; i < plan->operands.count && plan->loops.count == 0; i++) {
 		const Operand *o = &plan->operands.at[i];
-		double block = o->space == SPACE_WINDOW && o->buffers == 1;
-		for (uint32_t d = 0; d < o->rank; d++)
-			block *= (double)o->block[d];
-		elements += block;
+		if (o->space == SPACE_WINDOW && o->buffers == 1)
+			elements += block_product(o->block, o->rank);
 	}
 	return elements;
 }
@@ -124,9 +129,7 @@ static bool gathers_from(const Plan *plan, uint32_t loop, uint32_t window) {
 static double window_elements(const Planner *p, uint32_t l, uint32_t window) {
 	const Loop *loop = &p->plan->loops.at[l];
 	const Window *w = &loop->windows.at[window];
-	double all = 1, most = 0;
-	for (uint32_t d = 0; d < p->plan->operands.at[w->operand].rank; d++)
-		all *= (double)w->block[d];
+	double all = block_product(w->block, p->plan->operands.at[w->operand].rank), most = 0;
 	for (NodeId n = graph_first(p->m, loop->graph); n != NONE; n = node_get(p->m, n)->next) {
 		const Access *a = p->plan->values[n].access;
 		if (!a || a->kind != REF_WINDOW || a->loop != l || a->window != window)

@@ -484,8 +484,7 @@ typedef struct Plan {
 	bool may_copy_rows;    /* some gather could copy rows from HBM: rows.c */
 	bool back_and_forth;   /* the last grid dim runs backwards in every other step of the one before it: walk.c */
 	bool may_be_straight;  /* some loop could be straight code on resident blocks: straight.c */
-	double straight_most; /* of which both kernels tell: it takes at most so much of the loops' cycles; 0: as drafts
-	                       */
+	double straight_most;  /* of the loops' cycles it takes at most so much, by both kernels; 0: drafts tell */
 	double kernel_seconds; /* what the estimate of the kernel says, where that was asked for it; else 0 */
 	bool results_may_stay; /* some loop whose inputs stay would copy nothing but what it writes */
 	VEC(Remark) remarks;   /* --explain */

@@ -256,7 +256,7 @@ static void draft_next(Search *s, const Draft *d) {
 static double weighed(const Plan *plan) { return plan->seconds * (plan->stays_for_time ? TIME_SAVES_AT_LEAST : 1); }
 
 /* It is straight code of which only both kernels tell whether it pays. */
-static bool is_weighed(const Draft *d) {
+static bool is_told_by_kernels(const Draft *d) {
 	return d->plan && d->plan->straight_most > 0 && d->way.at[ROW_STEPS] == STEPS_STRAIGHT;
 }
 
@@ -264,7 +264,7 @@ static Draft *fastest_of(const Search *s, bool straight) {
 	Draft *best = NULL;
 	for (uint32_t i = 0; i < s->drafts.count; i++) {
 		Draft *d = &s->drafts.at[i];
-		if (d->plan && is_weighed(d) == straight && (!best || weighed(d->plan) < weighed(best->plan)))
+		if (d->plan && is_told_by_kernels(d) == straight && (!best || weighed(d->plan) < weighed(best->plan)))
 			best = d;
 	}
 	return best;

@@ -96,6 +96,13 @@ static int64_t straight_stores(const Lives *l) {
 	return int_max(bytes - most, in_order(l->k) && waits ? stored : 0);
 }
 
+/* The choice that a masked write stores; NULL: it stores something else. */
+static const Live *stored_choice(const Lives *l, const Live *store) {
+	Live *stored = live_operand(l, store, 1);
+	const Live *value = stored && live_value(l, stored)->rank ? live_computed_as(l, stored) : NULL;
+	return value && live_op(l, value) == OP_WHERE ? value : NULL;
+}
+
 /* A masked write at a position known at run time, to a block that is filled first: what is there is read, chosen from
  * and written, and the compiler, which cannot tell the positions apart, has all of it chosen before it writes (0.81 MiB
  * of a region of 1 MiB, int32 [128, 1, 129] on v7x). Packed elements, chosen in 32 bits, to any block: 0.3 to 1 of the
@@ -103,11 +110,10 @@ static int64_t straight_stores(const Lives *l) {
 static int64_t rewritten_bytes(const Lives *l, const Live *store) {
 	const KRef *ref = ref_of(l, store);
 	const KHeld *held = l->k->buffers.at[ref->buffer].held;
-	Live *stored = live_operand(l, store, 1);
-	const Live *value = stored && live_value(l, stored)->rank ? live_computed_as(l, stored) : NULL;
+	const Live *stored = live_operand(l, store, 1), *value = stored_choice(l, store);
 	bool run_time = false, filled = held && held->fill && !held->revisits;
 	int64_t at;
-	if (!value || live_op(l, value) != OP_WHERE || !(filled || is_narrow(live_value(l, stored))))
+	if (!value || !(filled || is_narrow(live_value(l, stored))))
 		return 0;
 	for (uint32_t i = 0; i < ref->rank; i++)
 		run_time = run_time || (ref->dim[i].kind == KDIM_AT && !int_is_const(l->k, ref->dim[i].start, &at));
@@ -119,9 +125,8 @@ static int64_t rewritten_bytes(const Lives *l, const Live *store) {
  * and v5p load ahead of what is chosen (of 64 registers none waits, of 128 16, of 256 144; more go in loops). */
 static int64_t chosen_bytes(const Lives *l, const Live *store) {
 	enum { IN_STRAIGHT_CODE = 256 };
-	Live *stored = live_operand(l, store, 1);
-	const Live *value = stored && live_value(l, stored)->rank ? live_computed_as(l, stored) : NULL;
-	if (!value || live_op(l, value) != OP_WHERE || l->t->bf16_vpu || l->t->spill_rows)
+	const Live *value = stored_choice(l, store);
+	if (!value || l->t->bf16_vpu || l->t->spill_rows)
 		return 0;
 	for (uint32_t i = 1; i < value->reads; i++) {
 		const Live *of = l->reads.at[value->read + i];

@@ -4,12 +4,18 @@
 
 /* ---- fills ------------------------------------------------------------------------------------------------------- */
 
+/* A tile like the result, of one number. */
+static NodeId filled(Decompose *d, Dtype dtype, Arg value) {
+	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
+	return make_node(d, OP_FULL, "full", 3, args);
+}
+
 static NodeId fill(Decompose *d, uint32_t element) {
 	Dtype dtype = result_dtype(d, element);
 	Fill how = op_fill(node_get(d->m, d->n)->op);
-	Arg value = how == FILL_GIVEN ? arg_copy(d->m, fill_arg(d->m, d->n)) : number_of_dtype(dtype, how == FILL_ONES);
-	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
-	return make_node(d, OP_FULL, "full", 3, args);
+	return filled(d, dtype,
+	              how == FILL_GIVEN ? arg_copy(d->m, fill_arg(d->m, d->n))
+	                                : number_of_dtype(dtype, how == FILL_ONES));
 }
 
 /* All ints are finite numbers. */
@@ -18,9 +24,7 @@ static NodeId told_of_ints(Decompose *d, uint32_t element) {
 	if (x->kind == ARG_FLOAT || (x->kind == ARG_REF && dtype_is_float(node_type(d->m, x->node)->dtype)))
 		return NONE;
 	Dtype dtype = result_dtype(d, element);
-	Arg value = number_of_dtype(dtype, node_get(d->m, d->n)->op == OP_ISFINITE);
-	Arg args[3] = {shape_arg(d->m, node_get(d->m, d->n)->type), value, arg_dtype(dtype)};
-	return make_node(d, OP_FULL, "full", 3, args);
+	return filled(d, dtype, number_of_dtype(dtype, node_get(d->m, d->n)->op == OP_ISFINITE));
 }
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
