@@ -1,4 +1,4 @@
-"""A tile to the power of a scalar: an int of the run time is a float for Mosaic, a known one stays."""
+"""A tile to the power of a scalar: an int of the run time is a float, a known one stays."""
 
 import json
 
