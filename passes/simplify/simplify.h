@@ -10,6 +10,7 @@ bool pass_whiles(PassContext *c);
 bool pass_jagged(PassContext *c);
 bool pass_branches(PassContext *c);
 bool pass_cse(PassContext *c);
+bool pass_id_masks(PassContext *c);
 bool pass_scale_in_q(PassContext *c);
 bool pass_scale_after_max(PassContext *c);
 bool pass_trim(PassContext *c);

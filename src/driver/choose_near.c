@@ -33,7 +33,9 @@ enum {
  * they were, half as much, ... */
 #define CLIMB_SAVES_AT_LEAST 1.05
 #define CLIMB_COMPARED_AT_LEAST 1.03
-#define CLIMB_OF_SIZES_COMPARED_AT_LEAST 1.015
+#define CLIMB_OF_SIZES_COMPARED_AT_LEAST 1.012
+/* ... nothing, where it saves so much by the time of the core, ... */
+#define CLIMB_SAVES_MUCH 1.2
 /* ... one move by the time of the core, and what it may lose of the other. */
 #define MOVE_SAVES_AT_LEAST 1.02
 #define MOVE_LOSES_AT_MOST 1.02
@@ -252,7 +254,9 @@ void choose_near(Choosing *s) {
 	Spot from = n->at;
 	climb(n);
 	s->c->left -= had - n->left;
-	double compared = n->at.way.type == from.way.type ? CLIMB_OF_SIZES_COMPARED_AT_LEAST : CLIMB_COMPARED_AT_LEAST;
+	double compared = n->at.way.type != from.way.type                  ? CLIMB_COMPARED_AT_LEAST
+	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles ? 1
+	                                                                   : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
 	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles && n->at.seconds * compared <= from.seconds;
 	if (n->at.trial.program != from.trial.program)
 		remark_near(n, &from, taken);

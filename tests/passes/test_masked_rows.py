@@ -26,6 +26,7 @@ PASSES = {
         "pallas_scale_after_max": "off",
         "pallas_matmul_ahead": 0,
     },
+    "ids": {"pallas_id_masks": "on"},
 }
 
 

@@ -31,6 +31,7 @@ CASES = {
         "logsumexp": ("logsumexp_rows_odd", ()),
         "var_mean": ("var_mean_rows_odd", ()),
     },
+    "id_masks": {"segment_attention": ("segment_attention", ("pallas_id_masks=on",))},
     "scale_in_q": {"attention": ("attention", ("pallas_scale_in_q=on",))},
     "scale_after_max": {"attention": ("attention", ("pallas_loop_type=unroll",))},
     "row_split": {"layer_norm_bwd": ("layer_norm_bwd_4096_10240", ("pallas_row_split=on",))},
