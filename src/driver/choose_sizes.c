@@ -29,6 +29,8 @@
 #define LONG_STEP 1e-6
 /* Steps that `auto` leaves the grid: its first and last copies are hidden by nothing, and the cores share it. */
 enum { LEAST_POINTS = 16 };
+/* Elements of 32 bits that the vector unit computes in a cycle: four instructions on registers of 8 x 128. */
+#define VECTOR_LANES 4096.0
 /* A matmul of so few rows takes no longer than its right factor takes into the matrix unit; so many of them at once. */
 enum { FEW_ROWS = 16, MOST_BATCH = 8 };
 /* Overlapping steps with such tiles gain by more rows, as measured (docs/passes/wide_blocks.md). */
@@ -75,6 +77,15 @@ static double step_bytes(Module *m, GraphId root) {
 			bytes += tile_bytes(m, tile);
 	}
 	return bytes;
+}
+
+/* Seconds that the vector unit takes in one grid step at best, of ops of one instruction each. */
+static double step_computes(Module *m, GraphId root) {
+	double elements = 0;
+	for (NodeId n = graph_first(m, root); n != NONE; n = node_get(m, n)->next)
+		if (op_kind(m, n) == KIND_POINTWISE && node_type(m, n)->kind == TYPE_TENSOR)
+			elements += tile_bytes(m, n) * 8 / (double)dtype_bits(node_type(m, n)->dtype);
+	return elements / (VECTOR_LANES * m->target->clock_hz);
 }
 
 static bool is_in_loop(const Module *m, NodeId n) {
@@ -169,6 +180,10 @@ static void long_steps(Choosing *s, Module *m, GraphId root, Switch asked) {
 	int64_t least = asked == SWITCH_ON ? 1 : LEAST_POINTS;
 	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
 	if (bytes <= 0 || bytes >= (asked == SWITCH_ON ? LONG_STEP : SHORT_STEP) * per_s)
+		return;
+	/* Nothing waits for a copy beside which so much is computed; of more at once, more is spilled: dropout of 64 x 256
+	 * takes 6.6M cycles on v7x, of 64 x 8192 11.7M. */
+	if (asked == SWITCH_AUTO && step_computes(m, root) >= SHORT_STEP)
 		return;
 	for (uint32_t i = g->blocks.count; i-- > 0;) {
 		BlockId b = g->blocks.at[i];
