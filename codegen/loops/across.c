@@ -7,7 +7,9 @@
  * order, on one core, and steps are counted from the first point on, for the buffers go round (rewrite: drive_fori.c,
  * drive_items.c).
  *
- * `auto`: pages that are copied one by one, of a sequence whose length data say: many points have few steps. */
+ * `auto`: pages that are copied one by one, of a sequence whose length data say, for many points have few steps; and
+ * items, for a loop in a step runs so often: fused linear + cross-entropy of 8192 x 32000 takes 3.34M cycles, 2.77M so
+ * on v7x, 4.25M, 3.50M on v6e. */
 #include "loops.h"
 #include "codegen/costs/costs.h"
 
@@ -139,7 +141,10 @@ void plan_across(Planner *p) {
 		x.loop = loop;
 		x.item = is_item(p, loop);
 		const char *why = asked == SWITCH_OFF ? "pallas_windows_across is off" : not_across(&x, &pages);
-		loop->across = !why && (pages || asked == SWITCH_ON);
-		loop->across_why = why ? why : pages ? "pages are copied one by one" : "pallas_windows_across";
+		loop->across = !why && (pages || x.item || asked == SWITCH_ON);
+		loop->across_why = why      ? why
+		                   : pages  ? "pages are copied one by one"
+		                   : x.item ? "it runs again in each step of the loop around it"
+		                            : "pallas_windows_across";
 	}
 }
