@@ -347,16 +347,11 @@ static bool pays(const Skew *s) {
 
 /* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
  * gives it. Along lanes the compiler does better with unrolled steps as they are. Measured: docs/passes/loop_skew.md */
-static bool reduces_sublanes(const Skew *s) {
-	bool any = false;
-	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
-		if (how_of(s, n) != LOWER_REDUCE)
-			continue;
-		any = true;
-		if (!folds_sublanes(s, n))
-			return false;
-	}
-	return any;
+static bool reduces(const Skew *s, bool sublanes) {
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+		if (how_of(s, n) == LOWER_REDUCE && folds_sublanes(s, n) == sublanes)
+			return true;
+	return false;
 }
 
 /* What a step loads and hands on is copied once more, which takes longer than what overlaps, unless a mask is left out
@@ -376,8 +371,8 @@ static bool hands_too_much(const Skew *s) {
 }
 
 static const char *skew_wrong(Skew *s, uint32_t l) {
-	if (s->loop->type == LOOP_UNROLL && s->p->m->config.matmul_ahead.value == AHEAD_AUTO && !reduces_sublanes(s))
-		return "unrolled steps that do not reduce along sublanes overlap as they are";
+	if (s->loop->type == LOOP_UNROLL && s->p->m->config.matmul_ahead.value == AHEAD_AUTO && reduces(s, false))
+		return "unrolled steps that reduce along lanes overlap as they are";
 	if (!pays(s))
 		return "one step more of the pipeline takes longer than what could run beside the others";
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
@@ -403,7 +398,7 @@ static const char *skew_wrong(Skew *s, uint32_t l) {
 /* What no scratch holds passes no fence; steps that reduce along lanes overlap without. */
 static bool can_fence(const Skew *s) {
 	const Loop *loop = s->loop;
-	bool can = loop->paired && !loop->dim[0].computed && reduces_sublanes(s);
+	bool can = loop->paired && !loop->dim[0].computed && reduces(s, true) && !reduces(s, false);
 	for (uint32_t i = 0; i < loop->carries.count; i++)
 		can = can && loop->carries.at[i].place == CARRY_SCRATCH;
 	return can;
