@@ -24,9 +24,11 @@
 /* A GRPO loss, of which the estimate saves 1%, takes 23% longer by the profiler (a vocabulary of 32000, v6e). */
 #define TIME_SAVES_AT_LEAST 1.02
 
-/* Straight code in place of loops, where the estimates of both kernels tell: of VMEM it takes at most, for spills of
- * many steps are predicted less well, and how much code it is. libtpu compiles 20,000 bundles in 8 to 10 s. */
+/* Straight code in place of loops, where the estimates of both kernels tell: of VMEM it takes at most, or leaves room
+ * for so much of its spills again, for those of many steps are predicted less well, and how much code it is. libtpu
+ * compiles 20,000 bundles in 8 to 10 s. */
 #define STRAIGHT_HOLDS_AT_MOST 0.75
+#define STRAIGHT_SPILLS_AGAIN 0.5
 #define STRAIGHT_CYCLES_A_POINT 24e3
 /* What steps without a matmul spill beyond loops is predicted less well: 18 MiB of a GRPO loss were 9. */
 #define STRAIGHT_SPILLS_AT_MOST (5 << 20)
@@ -310,11 +312,12 @@ static const Draft *straight_or(Search *s, Draft *d) {
 		return d;
 	plan_time(d->plan, s->a, &loops);
 	plan_time(straight->plan, s->a, &code);
-	double held = (double)straight->plan->vmem.total / (double)plan_vmem_line(straight->plan);
+	double line = (double)plan_vmem_line(straight->plan), held = (double)straight->plan->vmem.total;
+	double again = held + STRAIGHT_SPILLS_AGAIN * (double)straight->plan->vmem.intermediates;
 	bool spills =
 		straight->plan->mxu_seconds == 0 && straight->plan->spills - d->plan->spills > STRAIGHT_SPILLS_AT_MOST;
 	const char *why = code.cycles > straight->plan->straight_most * loops.cycles             ? "that is too little"
-	                  : held > STRAIGHT_HOLDS_AT_MOST                                        ? "it takes much VMEM"
+	                  : held > STRAIGHT_HOLDS_AT_MOST * line && again > line                 ? "it takes much VMEM"
 	                  : spills                                                               ? "it spills"
 	                  : code.compute > STRAIGHT_CYCLES_A_POINT * grid_points(straight->plan) ? "it is much code"
 	                                                                                         : NULL;
