@@ -421,12 +421,18 @@ static bool want(Orient *o, NodeId n, NodeId x, Stand s) {
 	return in_loop(o, node_get(o->m, n)->graph) ? against(o, x, "would be transposed in each step") : true;
 }
 
+/* One number for all rows and columns, such as a head's scale [b, 1, 1]: turned it would be the same. */
+static bool is_for_all(const Orient *o, NodeId x) {
+	const Type *t = old_type(o, x);
+	return is_one(o, t->dims[t->count - 1]) && (t->count == 1 || is_one(o, t->dims[t->count - 2]));
+}
+
 static bool want_operands(Orient *o, NodeId n) {
 	const Type *t = old_type(o, n);
 	bool lanes = o->stand[n] == STAND_LANES;
 	for (uint32_t i = 0; i < node_get(o->m, n)->arg_count; i++) {
 		NodeId x = node_input(o->m, n, i);
-		if (!is_old_tile(o, x))
+		if (!is_old_tile(o, x) || (!lanes && o->stand[x] == STAND_ASIS && is_for_all(o, x)))
 			continue;
 		const Type *have = old_type(o, x);
 		bool same = have->count == t->count && leading_equal(o, have, t, t->count);
