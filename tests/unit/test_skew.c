@@ -124,7 +124,7 @@ static void loops_that_stay_as_they_are(void **state) {
 		const char *graph, *setting, *blocks, *why;
 	} rows[] = {
 		{"attention", "pallas_loop_type=unroll", "block_sizes=[1,256,128]",
-	         "unrolled steps that do not reduce along sublanes overlap as they are"},
+	         "unrolled steps that reduce along lanes overlap as they are"},
 		{"attention", "pallas_loop_type=fori_loop", "block_sizes=[1,256,512]", "it has no two full steps"},
 		{"attention", "pallas_loop_type=emit_pipeline", "block_sizes=[1,256,128]",
 	         "one step more of the pipeline takes longer than what could run beside the others"},
@@ -220,7 +220,7 @@ static void unrolled_steps_go_ahead_as_asked(void **state) {
 		int ahead;
 		const char *why;
 	} rows[] = {
-		{"pallas_matmul_ahead=auto", 0, "unrolled steps that do not reduce along sublanes overlap as they are"},
+		{"pallas_matmul_ahead=auto", 0, "unrolled steps that reduce along lanes overlap as they are"},
 		{"pallas_matmul_ahead=0", 0, "pallas_matmul_ahead is 0"},
 		{"pallas_matmul_ahead=1", 1, "of the next step scores (131072 bytes) can be computed beside this one"},
 		{"pallas_matmul_ahead=2", 2,
