@@ -339,6 +339,10 @@ CHOICES = [
     attention_choice("pallas_transposed_scores", "off", "auto", 256, SMALL, "unroll"),
     attention_choice("pallas_transposed_scores", "off", "auto", 128, SMALL, "emit_pipeline"),
     attention_choice("pallas_transposed_scores", "off", "auto", 64, SMALL, "fori_loop"),
+    plain_choice(
+        *("pallas_id_masks", "off", "auto", "attention_more.py:segment_attention"),
+        *((*("bfloat16[1,8,8192,128]",) * 3, *("int32[1,8192]",) * 2), (2048, 1024), "fori_loop"),
+    ),
     attention_choice("pallas_matmul_ahead", 0, "auto", 256, SMALL, "unroll"),
     attention_choice("pallas_matmul_ahead", 0, "auto", 128, SMALL, "unroll"),
     attention_choice("pallas_scale_after_max", "off", "auto", 256, SMALL, "unroll"),

@@ -651,6 +651,9 @@ static void unread_of(Kernel *k, RegionId r, uint32_t *uses, bool *any) {
 }
 
 void kernel_drop_unread(Kernel *k) {
-	bool any = false;
-	unread_of(k, k->body, kernel_uses(k), &any);
+	bool any = true; /* what only an int of what was dropped read is found the next time */
+	while (any) {
+		any = false;
+		unread_of(k, k->body, kernel_uses(k), &any);
+	}
 }

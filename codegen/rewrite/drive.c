@@ -36,6 +36,9 @@ static ValueId load(Driver *d, BufferId buffer, ValueId like, const char *name) 
 }
 
 Cursor drive_when(Driver *d, IntId condition, const char *name) {
+	int64_t known;
+	if (int_is_const(d->k, condition, &known) && known)
+		return d->at;
 	KArg arg = karg_int(condition);
 	StmtId s = drive_put(d, K_WHEN, 1, &arg);
 	RegionId body = kernel_region(d->k, s);

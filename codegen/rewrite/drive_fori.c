@@ -164,7 +164,10 @@ BufferId drive_counts(Kernel *k, int64_t count) {
 	                                  .alias = NONE});
 }
 
-static IntId both(Driver *d, IntId a, IntId b) { return int_binary(d->k, INT_AND, a, b); }
+static IntId both(Driver *d, IntId a, IntId b) {
+	int64_t known;
+	return int_is_const(d->k, a, &known) && known ? b : int_binary(d->k, INT_AND, a, b);
+}
 
 static IntId named_int(Driver *d, IntId i, const char *name) { return int_value(d->k, drive_int(d, i, name, NONE)); }
 

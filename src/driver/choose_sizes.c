@@ -181,8 +181,8 @@ static void long_steps(Choosing *s, Module *m, GraphId root, Switch asked) {
 	double per_s = m->target->hbm_bytes_per_s, bytes = step_bytes(m, root);
 	if (bytes <= 0 || bytes >= (asked == SWITCH_ON ? LONG_STEP : SHORT_STEP) * per_s)
 		return;
-	/* Nothing waits for a copy beside which so much is computed; of more at once, more is spilled: dropout of 64 x 256
-	 * takes 6.6M cycles on v7x, of 64 x 8192 11.7M. */
+	/* Nothing waits for a copy beside which so much is computed; of more at once, more is spilled: dropout of 64 x
+	 * 256 takes 6.6M cycles on v7x, of 64 x 8192 11.7M. */
 	if (asked == SWITCH_AUTO && step_computes(m, root) >= SHORT_STEP)
 		return;
 	for (uint32_t i = g->blocks.count; i-- > 0;) {

@@ -123,10 +123,10 @@ COPIED = {
 @pytest.mark.parametrize(
     "graph", ["nested_sums", "nested_scale", "experts_fused", "fused_linear_cross_entropy"]
 )
-def test_other_loops_only_where_it_is_asked_for(graph):
+def test_other_loops(graph):
     """The steps around may read their number for this alone."""
-    assert not any(across(graph, **COPIED))
-    config = {**COPIED, **ON}
+    config = COPIED
+    assert not any(across(graph, **COPIED, **OFF))
     assert sum(across(graph, **config)) == 1
     assert "start_next(0, " in kit.compiled(graph, "v6e", **config).source
     assert simulated.wrong(kit.document(graph), config) == []
