@@ -112,7 +112,7 @@ def attention_rows():
     yield masked(
         "causal",
         "attention.py:causal_attention",
-        [{}, blocks(1, 1024, 1024, loop="fori_loop"), small],
+        [{}, blocks(4, 1024, 512, loop="fori_loop"), small],
         [*peers(causal=True), ("jax.flash_masked", flash(1024, 1024, 512, causal=True))],
         [small],
         lambda far: far >= 0,
