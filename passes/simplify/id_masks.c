@@ -46,8 +46,7 @@ typedef struct IdMask {
 	Side rows, columns;
 } IdMask;
 
-/* ---- what is found -------------------------------------------------------------------------------------------------
- */
+/* ---- what is found -------------------------------------------------------------------------------------------------- */
 
 static bool is_number(const Module *m, const Arg *a, double value) {
 	double x = 0;
@@ -57,7 +56,7 @@ static bool is_number(const Module *m, const Arg *a, double value) {
 	return known_number(m, a, &x) && x == value;
 }
 
-/* The last two dims of a value of shape t that has rows, columns, or 1 there. */
+/* Ids of rows, [.., m, 1], or of columns, [.., 1, n] or [n], of scores of type t. */
 static bool is_column_of(Module *m, NodeId n, const Type *t) {
 	const Type *x = n == NONE ? NULL : node_type(m, n);
 	return x && x->kind == TYPE_TENSOR && x->dtype == DTYPE_I32 && x->count > 1 && x->count <= t->count &&
@@ -207,8 +206,7 @@ static bool find(Module *m, NodeId n, IdMask *x) {
 	return hidden_well;
 }
 
-/* ---- what is made --------------------------------------------------------------------------------------------------
- */
+/* ---- what is made --------------------------------------------------------------------------------------------------- */
 
 /* The last two dims in the other order. */
 static NodeId make_swapped(Decompose *d, NodeId x) {
@@ -359,6 +357,8 @@ static bool pays(const Module *m, const IdMask *x) {
 
 bool pass_id_masks(PassContext *c) {
 	Module *m = c->module;
+	if (!m->target || (Switch)m->config.id_masks.value == SWITCH_OFF)
+		return true;
 	for (GraphId g = 0; g < m->graphs.count; g++)
 		for (NodeId n = graph_first(m, g), next; n != NONE; n = next) {
 			IdMask x;
