@@ -46,7 +46,7 @@ typedef struct IdMask {
 	Side rows, columns;
 } IdMask;
 
-/* ---- what is found -------------------------------------------------------------------------------------------------- */
+/* ---- what is found ----------------------------------------------------------------------------------------------- */
 
 static bool is_number(const Module *m, const Arg *a, double value) {
 	double x = 0;
@@ -206,7 +206,7 @@ static bool find(Module *m, NodeId n, IdMask *x) {
 	return hidden_well;
 }
 
-/* ---- what is made --------------------------------------------------------------------------------------------------- */
+/* ---- what is made ------------------------------------------------------------------------------------------------ */
 
 /* The last two dims in the other order. */
 static NodeId make_swapped(Decompose *d, NodeId x) {
