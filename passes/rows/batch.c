@@ -12,6 +12,7 @@
  *
  * How many, and whether it pays: src/driver/choose_sizes.c, which says so in Module.enlarged. */
 #include "rows.h"
+#include "passes/simplify/simplify.h"
 
 typedef struct Batch {
 	Module *m;
@@ -354,24 +355,35 @@ static void change(Batch *x, NodeId n) {
 	}
 }
 
-static void batch(PassContext *c, BlockId b) {
+static bool batch(PassContext *c, BlockId b) {
 	Module *m = c->module;
 	Batch x = {.m = m, .block = b, .at = NONE};
 	uint32_t count = m->nodes.count;
-	if (!is_batch(&x))
-		return;
+	if (!is_batch(&x)) {
+		diag_error(c->diag, graph_place(m, c->diag, module_root(m, 0)), "unsupported", NULL,
+		           "'%s' is a single position of the grid, not %lld", m->blocks.at[b].name,
+		           (long long)m->block_size.at[b]);
+		return false;
+	}
 	m->blocks.at[b].size = expr_int(m, m->block_size.at[b]);
 	for (NodeId n = 0; n < count; n++)
 		if (!node_get(m, n)->dead)
 			change(&x, n);
 	pass_remark(c, "batch", "%s: %lld positions of the grid at a time", m->blocks.at[b].name,
 	            (long long)m->block_size.at[b]);
+	return true;
 }
 
+/* What no store depends on speaks against nothing: so it was asked (choose_sizes.c), and so it must be here. */
 bool pass_batch(PassContext *c) {
 	Module *m = c->module;
+	bool any = false, all = true;
 	for (BlockId b = 0; b < m->enlarged.count; b++)
+		any = any || (m->enlarged.at[b].size > 1 && block_is_position(m, b));
+	if (any && !pass_dce(c))
+		return false;
+	for (BlockId b = 0; b < m->enlarged.count && all; b++)
 		if (m->enlarged.at[b].size > 1 && block_is_position(m, b))
-			batch(c, b);
-	return true;
+			all = batch(c, b);
+	return all;
 }

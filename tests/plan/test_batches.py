@@ -133,6 +133,18 @@ def test_positions_that_say_more_than_where_data_lie_stay(document):
     assert simulated.wrong(document, ON) == []
 
 
+def unread(graph, s):
+    """What would speak against several heads, if something read it."""
+    over_all(graph, s)
+    return s
+
+
+def test_dead_code_is_taken_away_before_heads_are_a_tile():
+    document = heads(scores=unread)
+    assert grid(document, **ON) == [4]
+    assert simulated.wrong(document, ON) == []
+
+
 @pytest.mark.parametrize("rows", [1, 4])
 def test_heads_at_once_give_what_each_gives(rows):
     document = heads(rows)
