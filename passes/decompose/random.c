@@ -94,6 +94,22 @@ static Word philox(Decompose *d, Word key[2], Word low, Word high) {
 
 /* ---- counter and key --------------------------------------------------------------------------------------------- */
 
+/* How many positions the tiles of a block go through: of a loop that says where it begins and ends in numbers, those,
+ * else the block's own range; NONE: only the run time knows. */
+static ExprId range_of(Module *m, GraphId g, BlockId b) {
+	const Graph *graph = graph_get(m, g);
+	bool loop = graph->kind == GRAPH_FOR_LOOP && graph->caller != NONE;
+	for (uint32_t i = 0; loop && i < graph->blocks.count; i++) {
+		const Arg *begin = arg_item(m, node_arg(m, graph->caller, 1), i);
+		const Arg *end = arg_item(m, node_arg(m, graph->caller, 2), i);
+		if (graph->blocks.at[i] == b && begin->kind == ARG_INT && end->kind == ARG_INT)
+			return expr_int(m, end->integer - begin->integer);
+	}
+	const Block *block = &m->blocks.at[b];
+	bool whole = block->extent == NONE || block->begin == NONE;
+	return whole ? block->extent : expr_binary(m, EXPR_SUB, block->extent, block->begin);
+}
+
 /* Numbers along one dim, int64; *count: how many there are in the whole range. NONE: only the run time knows. */
 static NodeId numbers(Decompose *d, uint32_t dim, ExprId *count) {
 	Module *m = d->m;
@@ -101,12 +117,12 @@ static NodeId numbers(Decompose *d, uint32_t dim, ExprId *count) {
 	BlockId b = expr_as_block(m, t.dims[dim]);
 	ExprId sizes[RANK_MAX] = {t.dims[dim]};
 	*count = t.dims[dim];
-	if (b == NONE || block_graph(m, node_get(m, d->n)->graph, b) == NONE)
+	GraphId g = b == NONE ? NONE : block_graph(m, node_get(m, d->n)->graph, b);
+	if (g == NONE)
 		return make_converted(d, make_iota(d, t.dims[dim], dim, t.count), DTYPE_I64);
-	*count = m->blocks.at[b].extent;
+	*count = range_of(m, g, b);
 	if (*count == NONE)
 		return NONE;
-	*count = expr_binary(m, EXPR_SUB, *count, m->blocks.at[b].begin);
 	Arg block = {.kind = ARG_BLOCK, .block = b};
 	NodeId index = make_converted(d, make_node(d, OP_TILE_INDEX, "index", 1, &block), DTYPE_I64);
 	for (uint32_t i = 1; i < t.count - dim; i++)
