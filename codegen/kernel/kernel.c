@@ -532,13 +532,21 @@ bool kernel_loop_reads(const Kernel *k, const KLoop *loop, ValueId v) {
 
 /* ---- uses ------------------------------------------------------------------------------------------------------- */
 
-static void count_int(const Kernel *k, IntId id, uint32_t *uses) {
+/* What statements read is counted up, and down again where they go. */
+typedef struct Uses {
+	uint32_t *of; /* by value */
+	int32_t by;   /* 1 or -1 */
+} Uses;
+
+static void count_value(Uses u, ValueId v) { u.of[v] += (uint32_t)u.by; }
+
+static void count_int(const Kernel *k, IntId id, Uses uses) {
 	if (id == NONE)
 		return;
 	const KInt *i = &k->ints.at[id];
 	RefId element = i->kind == INT_VALUE ? value_element(k, i->value) : NONE;
 	if (i->kind == INT_VALUE)
-		uses[i->value]++;
+		count_value(uses, i->value);
 	for (uint32_t d = 0; element != NONE && d < k->refs.at[element].rank; d++)
 		count_int(k, k->refs.at[element].dim[d].start, uses);
 	count_int(k, i->a, uses);
@@ -546,19 +554,19 @@ static void count_int(const Kernel *k, IntId id, uint32_t *uses) {
 	count_int(k, i->c, uses);
 }
 
-static void count_ints(const Kernel *k, const IntId *ints, uint32_t count, uint32_t *uses) {
+static void count_ints(const Kernel *k, const IntId *ints, uint32_t count, Uses uses) {
 	for (uint32_t i = 0; ints && i < count; i++)
 		count_int(k, ints[i], uses);
 }
 
-static void count_ref(const Kernel *k, const KRef *ref, uint32_t *uses) {
+static void count_ref(const Kernel *k, const KRef *ref, Uses uses) {
 	count_int(k, ref->at, uses);
 	for (uint32_t d = 0; d < ref->rank; d++)
 		if (ref->dim[d].kind != KDIM_ALL)
 			count_int(k, ref->dim[d].start, uses);
 }
 
-static void count_loop(const Kernel *k, const KLoop *loop, uint32_t *uses) {
+static void count_loop(const Kernel *k, const KLoop *loop, Uses uses) {
 	count_int(k, loop->runs, uses);
 	for (uint32_t i = 0; i < loop->rank; i++)
 		count_int(k, loop->dim[i].steps, uses);
@@ -568,21 +576,26 @@ static void count_loop(const Kernel *k, const KLoop *loop, uint32_t *uses) {
 		count_ints(k, loop->windows.at[w].start, rank, uses);
 	}
 	for (uint32_t i = 0; i < loop->handed.count; i++)
-		uses[loop->handed.at[i].value]++;
+		count_value(uses, loop->handed.at[i].value);
 }
 
-static void count_stmt(Kernel *k, StmtId s, void *data) {
-	uint32_t *uses = data;
+static void count_args(const Kernel *k, StmtId s, Uses uses) {
 	const KStmt *stmt = kernel_stmt(k, s);
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
 		const KArg *arg = kernel_arg(k, s, i);
 		if (arg->kind == KARG_VALUE)
-			uses[arg->value]++;
+			count_value(uses, arg->value);
 		else if (arg->kind == KARG_INT)
 			count_int(k, arg->index, uses);
 		else if (arg->kind == KARG_REF)
 			count_ref(k, &k->refs.at[arg->ref], uses);
 	}
+}
+
+static void count_stmt(Kernel *k, StmtId s, void *data) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	Uses uses = {data, 1};
+	count_args(k, s, uses);
 	if (stmt->op == K_LOOP)
 		count_loop(k, stmt->loop, uses);
 	if (stmt->op == K_FOR)
@@ -598,7 +611,7 @@ uint32_t *kernel_uses(Kernel *k) {
 	uint32_t *uses = arena_array(k->arena, k->values.count + 1, sizeof *uses);
 	kernel_walk(k, k->body, count_stmt, uses);
 	for (BufferId b = 0; b < k->buffers.count; b++)
-		count_ints(k, k->buffers.at[b].index, k->buffers.at[b].rank, uses);
+		count_ints(k, k->buffers.at[b].index, k->buffers.at[b].rank, (Uses){uses, 1});
 	return uses;
 }
 
@@ -632,28 +645,19 @@ void kernel_replace_values(Kernel *k, const ValueId *map, uint32_t count) {
 			k->values.at[v].after = map[k->values.at[v].after];
 }
 
-static void unread_of(Kernel *k, RegionId r, uint32_t *uses, bool *any) {
+static void drop_unread_of(Kernel *k, RegionId r, uint32_t *uses) {
 	RegionId regions[STMT_REGIONS_MAX];
 	for (StmtId s = k->regions.at[r].last, prev; s != NONE; s = prev) {
 		const KStmt *stmt = kernel_stmt(k, s);
 		prev = stmt->prev;
 		for (uint32_t i = kernel_regions(k, s, regions); i-- > 0;)
-			unread_of(k, regions[i], uses, any);
+			drop_unread_of(k, regions[i], uses);
 		bool pure = kernel_op_kind(stmt->op) == KIND_PURE || stmt->op == K_LOAD;
 		if (!pure || stmt->result == NONE || uses[stmt->result])
 			continue;
-		for (uint32_t i = 0; i < stmt->arg_count; i++)
-			if (kernel_arg(k, s, i)->kind == KARG_VALUE)
-				uses[kernel_arg(k, s, i)->value]--;
+		count_args(k, s, (Uses){uses, -1});
 		kernel_remove(k, s);
-		*any = true;
 	}
 }
 
-void kernel_drop_unread(Kernel *k) {
-	bool any = true; /* what only an int of what was dropped read is found the next time */
-	while (any) {
-		any = false;
-		unread_of(k, k->body, kernel_uses(k), &any);
-	}
-}
+void kernel_drop_unread(Kernel *k) { drop_unread_of(k, k->body, kernel_uses(k)); }

@@ -26,7 +26,7 @@
 enum { TWO_AHEAD_BYTES = 2 << 20 };
 /* So many full steps give a pair and what stands behind the loop. */
 enum { PAIR_STEPS = 3 };
-/* auto: what a step of computed bounds hands on, of which some is loaded. */
+/* auto: what a step hands on: of computed bounds, of which some is loaded, at most; in a single pair less. */
 enum { HANDED_BYTES = 4 << 20 };
 /* Rows, or columns, of a block into which masked steps are cut (rewrite_blocks.c). */
 enum { MASK_BLOCK = 256 };
@@ -345,8 +345,8 @@ static bool pays(const Skew *s) {
 	return hidden * (double)s->loop->dim[0].full_steps > (double)t->pipeline_step_cycles / t->clock_hz;
 }
 
-/* Reductions of a loop's steps: all along sublanes, where a score tile is reduced register by register as the matmul
- * gives it. Along lanes the compiler does better with unrolled steps as they are. Measured: docs/passes/loop_skew.md */
+/* A step reduces along sublanes, where a score tile is reduced register by register as the matmul gives it; or along
+ * lanes, where the compiler does better with unrolled steps as they are. Measured: docs/passes/loop_skew.md */
 static bool reduces(const Skew *s, bool sublanes) {
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
 		if (how_of(s, n) == LOWER_REDUCE && folds_sublanes(s, n) == sublanes)

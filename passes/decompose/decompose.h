@@ -66,6 +66,8 @@ NodeId make_reduced(Decompose *d, uint16_t op, const char *suffix, NodeId x, uin
 /* A value that kept its reduced dims, with or without them. */
 NodeId make_kept(Decompose *d, NodeId x, uint32_t dims, bool keep);
 NodeId make_view(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, const char *suffix);
+/* x broadcast to those sizes. */
+NodeId make_expanded(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, const char *suffix);
 /* 0, 1, ... of a length, int32; along dim `dim` of a value of `rank` dims, as [length, 1, ..]. */
 NodeId make_iota(Decompose *d, ExprId length, uint32_t dim, uint32_t rank);
 /* x[.., start:stop:step, ..], of a slice that stands in an index list. */

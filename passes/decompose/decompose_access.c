@@ -181,8 +181,7 @@ static NodeId make_spread(Decompose *d, NodeId value, BlockId b) {
 	Module *m = d->m;
 	Type t = *node_type(m, value);
 	t.dims[t.count - 1] = node_type(m, d->n)->dims[node_type(m, d->n)->count - 1];
-	Arg args[3] = {arg_ref(value), shape_arg(m, type_tensor(m, t.dtype, t.count, t.dims)), arg_bool(false)};
-	value = make_node(d, OP_EXPAND, "spread", 3, args);
+	value = make_expanded(d, value, t.count, t.dims, "spread");
 	Arg inside[2] = {arg_ref(value), t.dtype == DTYPE_BOOL ? arg_bool(false) : arg_int(0)};
 	return hides_outside(m, d->n, b) ? value : make_node(d, OP_MASK_TO, "inside", 2, inside);
 }

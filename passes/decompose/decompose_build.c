@@ -81,6 +81,12 @@ NodeId make_view(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, cons
 	return make_node(d, OP_VIEW, suffix, 2, args);
 }
 
+NodeId make_expanded(Decompose *d, NodeId x, uint32_t rank, const ExprId *dims, const char *suffix) {
+	TypeId type = type_tensor(d->m, node_type(d->m, x)->dtype, rank, dims);
+	Arg args[3] = {arg_ref(x), shape_arg(d->m, type), arg_bool(false)};
+	return make_node(d, OP_EXPAND, suffix, 3, args);
+}
+
 NodeId make_kept(Decompose *d, NodeId x, uint32_t dims, bool keep) {
 	Type from = *node_type(d->m, x);
 	ExprId left[RANK_MAX];

@@ -38,10 +38,8 @@ static NodeId batched(Decompose *d, NodeId x) {
 	for (uint32_t i = 0; i < 2; i++)
 		dims[to.count - 2 + i] = flat[1 + i] = from.dims[from.count - 2 + i];
 	TypeId whole = type_tensor(d->m, from.dtype, to.count, dims);
-	if (whole != node_get(d->m, x)->type) {
-		Arg args[3] = {arg_ref(x), shape_arg(d->m, whole), arg_bool(false)};
-		x = make_node(d, OP_EXPAND, "batched", 3, args);
-	}
+	if (whole != node_get(d->m, x)->type)
+		x = make_expanded(d, x, to.count, dims, "batched");
 	return make_view(d, x, 3, flat, "batched");
 }
 

@@ -18,9 +18,7 @@ static bool sizes_known(const Module *m, const Type *t, int64_t *sizes) {
 /* x as equal rows, or lanes. */
 static NodeId expanded(Decompose *d, NodeId x, ExprId rows, ExprId lanes) {
 	const ExprId dims[] = {rows, lanes};
-	Arg shape = shape_arg(d->m, type_tensor(d->m, node_type(d->m, x)->dtype, 2, dims));
-	Arg args[3] = {arg_ref(x), shape, arg_bool(false)};
-	return make_node(d, OP_EXPAND, "rows", 3, args);
+	return make_expanded(d, x, 2, dims, "rows");
 }
 
 /* The graph is right for these sizes alone. */

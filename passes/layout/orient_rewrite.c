@@ -9,11 +9,7 @@
 
 /* Node `of`, called after x, with its last two dims swapped. */
 static NodeId swapped(Orient *o, NodeId of, NodeId x, const char *suffix, TypeId type, NodeId before) {
-	uint32_t rank = type_get(o->m, type)->count;
-	Arg dims[RANK_MAX];
-	for (uint32_t i = 0; i < rank; i++)
-		dims[i] = arg_int(i + 2 < rank ? i : i + 1 < rank ? rank - 1 : rank - 2);
-	Arg args[] = {arg_ref(of), arg_list(o->m, rank, dims)};
+	Arg args[] = {arg_ref(of), rows_swapped(o->m, type_get(o->m, type)->count)};
 	return node_derive(o->m, OP_PERMUTE, x, suffix, type, 2, args, before);
 }
 

@@ -377,13 +377,8 @@ static bool batch(PassContext *c, BlockId b) {
 /* What no store depends on speaks against nothing: so it was asked (choose_sizes.c), and so it must be here. */
 bool pass_batch(PassContext *c) {
 	Module *m = c->module;
-	bool any = false, all = true;
 	for (BlockId b = 0; b < m->enlarged.count; b++)
-		any = any || (m->enlarged.at[b].size > 1 && block_is_position(m, b));
-	if (any && !pass_dce(c))
-		return false;
-	for (BlockId b = 0; b < m->enlarged.count && all; b++)
-		if (m->enlarged.at[b].size > 1 && block_is_position(m, b))
-			all = batch(c, b);
-	return all;
+		if (m->enlarged.at[b].size > 1 && block_is_position(m, b) && (!pass_dce(c) || !batch(c, b)))
+			return false;
+	return true;
 }

@@ -210,11 +210,7 @@ static bool find(Module *m, NodeId n, IdMask *x) {
 
 /* The last two dims in the other order. */
 static NodeId make_swapped(Decompose *d, NodeId x) {
-	Arg order[RANK_MAX];
-	uint32_t rank = node_type(d->m, x)->count;
-	for (uint32_t i = 0; i < rank; i++)
-		order[i] = arg_int(i + 2 == rank ? i + 1 : i + 1 == rank ? i - 1 : i);
-	Arg args[2] = {arg_ref(x), arg_list(d->m, rank, order)};
+	Arg args[2] = {arg_ref(x), rows_swapped(d->m, node_type(d->m, x)->count)};
 	return make_node(d, OP_PERMUTE, "swapped", 2, args);
 }
 
@@ -222,12 +218,8 @@ static NodeId make_swapped(Decompose *d, NodeId x) {
 static NodeId make_digits(Decompose *d, NodeId row, const Type *factor, double equal, double other) {
 	Module *m = d->m;
 	Type wide = *node_type(m, row);
-	Arg sizes[RANK_MAX];
-	for (uint32_t i = 0; i < wide.count; i++)
-		sizes[i] = size_arg(m, wide.dims[i]);
-	sizes[wide.count - 2] = arg_int(ID_LANES);
-	Arg spread[3] = {arg_ref(row), arg_list(m, wide.count, sizes), arg_bool(false)};
-	NodeId ids = make_swapped(d, make_node(d, OP_EXPAND, "rows", 3, spread));
+	wide.dims[wide.count - 2] = expr_int(m, ID_LANES);
+	NodeId ids = make_swapped(d, make_expanded(d, row, wide.count, wide.dims, "rows"));
 	NodeId lane = make_iota(d, expr_int(m, ID_LANES), 0, 1);
 	NodeId which = make_binary(d, OP_RSHIFT_SCALAR, "digit", lane, arg_int(DIGIT_BITS));
 	NodeId shift = make_binary(d, OP_MUL, "shift", which, arg_int(DIGIT_BITS));
@@ -242,10 +234,7 @@ static NodeId make_digits(Decompose *d, NodeId row, const Type *factor, double e
 	TypeId all = type_tensor(m, DTYPE_BF16, factor->count, dims);
 	if (wide.count < factor->count)
 		told = make_unsqueezed(d, told, 0, factor->count - wide.count, "unit");
-	if (type_equal(m, node_get(m, told)->type, all))
-		return told;
-	Arg args[3] = {arg_ref(told), shape_arg(m, all), arg_bool(false)};
-	return make_node(d, OP_EXPAND, "all", 3, args);
+	return type_equal(m, node_get(m, told)->type, all) ? told : make_expanded(d, told, factor->count, dims, "all");
 }
 
 /* The factor with the digits behind what it contracts. */

@@ -58,12 +58,12 @@ static int64_t points_with(Module *m, GraphId root, BlockId b, int64_t size) {
 	return points;
 }
 
-static double tile_bytes(Module *m, NodeId n) {
+static double tile_elements(const Module *m, NodeId n) {
 	const Type *t = node_type(m, n);
-	double bytes = dtype_bits(t->dtype) / 8.0;
+	double elements = 1;
 	for (uint32_t i = 0; i < t->count; i++)
-		bytes *= (double)expr_number(m, t->dims[i]);
-	return bytes;
+		elements *= (double)expr_number(m, t->dims[i]);
+	return elements;
 }
 
 /* What the root's loads and stores move in one grid step. */
@@ -74,7 +74,7 @@ static double step_bytes(Module *m, GraphId root) {
 		              : node_get(m, n)->op == OP_STORE ? node_input(m, n, 2)
 		                                               : NONE;
 		if (tile != NONE && node_type(m, tile)->kind == TYPE_TENSOR)
-			bytes += tile_bytes(m, tile);
+			bytes += tile_elements(m, tile) * dtype_bits(node_type(m, tile)->dtype) / 8.0;
 	}
 	return bytes;
 }
@@ -84,7 +84,7 @@ static double step_computes(Module *m, GraphId root) {
 	double elements = 0;
 	for (NodeId n = graph_first(m, root); n != NONE; n = node_get(m, n)->next)
 		if (op_kind(m, n) == KIND_POINTWISE && node_type(m, n)->kind == TYPE_TENSOR)
-			elements += tile_bytes(m, n) * 8 / (double)dtype_bits(node_type(m, n)->dtype);
+			elements += tile_elements(m, n);
 	return elements / (VECTOR_LANES * m->target->clock_hz);
 }
 

@@ -732,6 +732,8 @@ bool matmul_is_plain(const Module *m, NodeId n);
 bool permutation_order(const Module *m, NodeId n, uint32_t order[RANK_MAX]);
 /* It swaps the last two dims and leaves the others where they are. */
 bool permutation_swaps_rows(const Module *m, NodeId n);
+/* The list of dims of such a permutation of `rank` dims, two or more. */
+Arg rows_swapped(Module *m, uint32_t rank);
 
 /* ---- the parameters of an op (schema.c): a row's `params` string; the letters are in ops.def --------------------- */
 

@@ -95,6 +95,13 @@ bool permutation_swaps_rows(const Module *m, NodeId n) {
 	return true;
 }
 
+Arg rows_swapped(Module *m, uint32_t rank) {
+	Arg dims[RANK_MAX];
+	for (uint32_t i = 0; i < rank; i++)
+		dims[i] = arg_int(i + 2 < rank ? i : i + 1 < rank ? rank - 1 : rank - 2);
+	return arg_list(m, rank, dims);
+}
+
 const Arg *alias_arg(const Module *m, NodeId n) { return node_arg(m, n, node_get(m, n)->op == OP_PHI); }
 
 Arg fill_arg(const Module *m, NodeId n) {
