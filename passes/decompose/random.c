@@ -94,23 +94,32 @@ static Word philox(Decompose *d, Word key[2], Word low, Word high) {
 
 /* ---- counter and key --------------------------------------------------------------------------------------------- */
 
-/* How many positions the tiles of a block go through: of a loop that says where it begins and ends in numbers, those,
+/* A bound of a loop; NONE: only the run time knows it. */
+static ExprId bound_of(Module *m, const Arg *a) {
+	if (a->kind == ARG_REF && node_type(m, a->node)->kind == TYPE_SYM)
+		return node_type(m, a->node)->sym;
+	return a->kind == ARG_INT ? expr_int(m, a->integer) : a->kind == ARG_SYM ? a->expr : NONE;
+}
+
+/* How many positions the tiles of a block go through: from where its loop begins to where that ends, if it says so,
  * else the block's own range; NONE: only the run time knows. */
 static ExprId range_of(Module *m, GraphId g, BlockId b) {
 	const Graph *graph = graph_get(m, g);
+	const Block *block = &m->blocks.at[b];
+	ExprId begin = block->begin, end = block->extent;
 	bool loop = graph->kind == GRAPH_FOR_LOOP && graph->caller != NONE;
 	for (uint32_t i = 0; loop && i < graph->blocks.count; i++) {
-		const Arg *begin = arg_item(m, node_arg(m, graph->caller, 1), i);
-		const Arg *end = arg_item(m, node_arg(m, graph->caller, 2), i);
-		if (graph->blocks.at[i] == b && begin->kind == ARG_INT && end->kind == ARG_INT)
-			return expr_int(m, end->integer - begin->integer);
+		const Arg *from = arg_item(m, node_arg(m, graph->caller, 1), i);
+		const Arg *to = arg_item(m, node_arg(m, graph->caller, 2), i);
+		if (graph->blocks.at[i] != b || from->kind == ARG_NULL || to->kind == ARG_NULL)
+			continue;
+		begin = bound_of(m, from);
+		end = begin == NONE ? NONE : bound_of(m, to);
 	}
-	const Block *block = &m->blocks.at[b];
-	bool whole = block->extent == NONE || block->begin == NONE;
-	return whole ? block->extent : expr_binary(m, EXPR_SUB, block->extent, block->begin);
+	return end == NONE || begin == NONE ? end : expr_binary(m, EXPR_SUB, end, begin);
 }
 
-/* Numbers along one dim, int64; *count: how many there are in the whole range. NONE: only the run time knows. */
+/* Numbers along one dim, int64; *count: how many there are in the whole range; NONE: only the run time knows. */
 static NodeId numbers(Decompose *d, uint32_t dim, ExprId *count) {
 	Module *m = d->m;
 	const Type t = *node_type(m, d->n);
@@ -121,8 +130,6 @@ static NodeId numbers(Decompose *d, uint32_t dim, ExprId *count) {
 	if (g == NONE)
 		return make_converted(d, make_iota(d, t.dims[dim], dim, t.count), DTYPE_I64);
 	*count = range_of(m, g, b);
-	if (*count == NONE)
-		return NONE;
 	Arg block = {.kind = ARG_BLOCK, .block = b};
 	NodeId index = make_converted(d, make_node(d, OP_TILE_INDEX, "index", 1, &block), DTYPE_I64);
 	for (uint32_t i = 1; i < t.count - dim; i++)
@@ -130,19 +137,20 @@ static NodeId numbers(Decompose *d, uint32_t dim, ExprId *count) {
 	return make_view(d, index, t.count - dim, sizes, "index");
 }
 
-/* Each lane's number in the whole range of its tiles, in row-major order. */
+/* Each lane's number in the whole range of its tiles, in row-major order; NONE: only the run time knows how many come
+ * before it, that is how many there are in a dim but the first. */
 static NodeId places(Decompose *d) {
 	Module *m = d->m;
-	ExprId stride = expr_int(m, 1), count;
+	ExprId stride = expr_int(m, 1), count = NONE;
 	NodeId place = NONE;
 	for (uint32_t dim = node_type(m, d->n)->count; dim-- > 0;) {
 		NodeId index = numbers(d, dim, &count);
-		if (index == NONE)
-			return NONE;
 		if (!expr_is_int(m, stride, 1))
 			index = make_binary(d, OP_MUL, "times", index, size_arg(m, stride));
 		place = place == NONE ? index : sum(d, place, arg_ref(index));
-		stride = expr_binary(m, EXPR_MUL, stride, count);
+		if (dim > 0 && count == NONE)
+			return NONE;
+		stride = dim > 0 ? expr_binary(m, EXPR_MUL, stride, count) : stride;
 	}
 	return place;
 }

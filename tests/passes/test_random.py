@@ -129,3 +129,41 @@ def test_ends_that_no_number_gives_are_refused():
     (diagnostic,) = kit.refusal(document)
     assert diagnostic["code"] == "unsupported-op"
     assert "Philox" in diagnostic["hint"]
+
+
+def in_a_loop_to_the_tile(*dims):
+    """Numbers in a loop over u1 that ends where the grid's tile of u0 does."""
+    sizes, i32, shape = {"u0": 16, "u1": 16}, {"dtype": "int32"}, list(dims)
+    node = {"name": "x", "target": "tile.rand", "args": [[{"sym": d} for d in dims], 7]}
+    node["meta"] = {"dtype": "float32", "shape": shape}
+    out = {"name": "out", "role": "output", "dtype": "float32", "shape": [16, 16], "init": 0}
+    tensor = {"name": "t", "target": "tile.host_tensor", "args": ["out"]}
+    tensor["meta"] = {"dtype": "float32", "shape": [16, 16]}
+    store = {"name": "s", "target": "tile.store"}
+    store["args"] = [{"ref": "t"}, [{"sym": d} for d in dims], {"ref": "x"}]
+    done = {"name": "output", "op": "output", "args": [[]]}
+    end = {"name": "end", "target": "tile.end", "args": ["u0"], "meta": {"sym": None, **i32}}
+    loop = {"name": "loop", "target": "tile.for_loop", "args": [0, [0], [{"ref": "end"}], []]}
+    loop["meta"] = {"tuple": []}
+    blocks = [{"id": i, "symbol": s, "extent": n} for i, (s, n) in enumerate(sizes.items())]
+    graphs = [
+        {"id": 0, "kind": "for_loop", "block_ids": [1], "carried": []},
+        {"id": 1, "kind": "root", "grid": [0]},
+    ]
+    graphs[0]["nodes"], graphs[1]["nodes"] = [node, tensor, store, done], [end, loop, done]
+    head = {"format": "fxtile", "version": 1, "name": "drawn", "scalars": [], "tensors": [out]}
+    config = {"block_sizes": [8, 8]}
+    return json.dumps(head | {"block_sizes": blocks, "graphs": graphs, "config": config})
+
+
+def test_rows_of_a_loop_whose_end_is_computed_are_counted_by_none():
+    (diagnostic,) = kit.refusal(json.loads(in_a_loop_to_the_tile("u0", "u1")))
+    assert diagnostic["code"] == "unsupported-op"
+    assert "tiles of a range that is known" in diagnostic["hint"]
+
+
+def test_of_a_first_dim_the_numbers_need_no_range():
+    found = given(in_a_loop_to_the_tile("u1", "u0"))
+    expected = uniform(7, np.arange(256).reshape(16, 16))
+    visited = np.arange(16)[:, None] // 8 <= np.arange(16) // 8
+    np.testing.assert_array_equal(found, np.where(visited, expected, 0))
