@@ -132,14 +132,14 @@ static void scale_by_alpha(Builder *b, NodeId n, KArg *operands, Dtype compute) 
 		return;
 	uint32_t i = op_canonical(node_get(b->m, n)->op) == OP_RSUB ? 0 : 1;
 	const Arg *a = node_arg(b->m, n, i);
-	KArg by = build_arg(b, alpha, FORM_NATURAL);
-	/* The scalar unit has no bfloat16. */
-	if (compute == DTYPE_BF16 && a->kind == ARG_REF && node_type(b->m, a->node)->count == 0) {
-		KArg wide = build_binary(b, OP_MUL, DTYPE_F32, build_as(b, operands[i], DTYPE_F32), by);
-		operands[i] = build_as(b, wide, compute);
-	} else {
-		operands[i] = build_binary(b, OP_MUL, compute, operands[i], by);
-	}
+	KArg by = build_arg(b, alpha, FORM_NATURAL), x = operands[i];
+	Dtype own = x.kind == KARG_INT ? DTYPE_I32 : karg_dtype(b, x), wide = compute == DTYPE_BF16 ? DTYPE_F32 : compute;
+	bool scalar = a->kind == ARG_REF && node_type(b->m, a->node)->count == 0 && dtype_is_float(compute);
+	/* The scalar unit has no bfloat16, and an int is multiplied as one. */
+	if (scalar && own != wide && (own != DTYPE_NONE || wide != compute))
+		x = x.kind == KARG_VALUE ? build_converted_scalar(b, x, own, wide) : build_scalar(b, x, wide);
+	x = build_binary(b, OP_MUL, scalar ? wide : compute, x, by);
+	operands[i] = scalar && wide != compute ? build_as(b, x, compute) : x;
 }
 
 /* Mosaic takes the conversions out of maximum(x.astype(wide), y.astype(wide)).astype(narrow), and then has no such op.
