@@ -133,7 +133,8 @@ static void scale_by_alpha(Builder *b, NodeId n, KArg *operands, Dtype compute) 
 	uint32_t i = op_canonical(node_get(b->m, n)->op) == OP_RSUB ? 0 : 1;
 	const Arg *a = node_arg(b->m, n, i);
 	KArg by = build_arg(b, alpha, FORM_NATURAL), x = operands[i];
-	Dtype own = x.kind == KARG_INT ? DTYPE_I32 : karg_dtype(b, x), wide = compute == DTYPE_BF16 ? DTYPE_F32 : compute;
+	Dtype own = x.kind == KARG_INT ? DTYPE_I32 : karg_dtype(b, x),
+	      wide = compute == DTYPE_BF16 ? DTYPE_F32 : compute;
 	bool scalar = a->kind == ARG_REF && node_type(b->m, a->node)->count == 0 && dtype_is_float(compute);
 	/* The scalar unit has no bfloat16, and an int is multiplied as one. */
 	if (scalar && own != wide && (own != DTYPE_NONE || wide != compute))
@@ -229,6 +230,71 @@ static KArg conversion(Builder *b, NodeId n) {
 	return converted(b, x, node_type(b->m, a->node), to);
 }
 
+/* ---- choices of what runs ahead ---------------------------------------------------------------------------------- */
+
+/* What a step's condition is made of, and the same of the step that runs ahead. */
+typedef struct Ahead {
+	Builder *b;
+	VEC(Converted) made; /* by value */
+} Ahead;
+
+static KArg ahead_of(Ahead *h, KArg x);
+
+static IntId int_ahead(Ahead *h, IntId id) {
+	Kernel *k = h->b->k;
+	if (id == NONE)
+		return NONE;
+	KInt i = k->ints.at[id];
+	if (i.kind == INT_VALUE) {
+		ValueId v = ahead_of(h, karg_value(i.value)).value;
+		return v == i.value ? id : int_value(k, v);
+	}
+	IntId a = int_ahead(h, i.a), b = int_ahead(h, i.b), c = int_ahead(h, i.c);
+	if (a == i.a && b == i.b && c == i.c)
+		return id;
+	return c == NONE ? int_unfolded(k, i.kind, a, b) : int_choose(k, a, b, c);
+}
+
+static KArg ahead_of(Ahead *h, KArg x) {
+	Kernel *k = h->b->k;
+	if (x.kind == KARG_INT)
+		x.index = int_ahead(h, x.index);
+	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
+	if (def == NONE || kernel_stmt(k, def)->region != h->b->at || kernel_stmt(k, def)->flags & KSTMT_AHEAD)
+		return x;
+	for (uint32_t i = 0; i < h->made.count; i++)
+		if (h->made.at[i].key == x.value)
+			return karg_value(h->made.at[i].value);
+	const KStmt old = *kernel_stmt(k, def);
+	KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
+	for (uint32_t i = 0; i < old.arg_count; i++)
+		args[i] = ahead_of(h, args[i]);
+	StmtId copy = kernel_append(k, h->b->at, old.op, old.arg_count, args, old.int_count, old.ints);
+	kernel_stmt(k, copy)->flags = old.flags | KSTMT_AHEAD;
+	kernel_stmt(k, copy)->from = old.from;
+	kernel_stmt(k, copy)->also = old.also;
+	ValueId v = kernel_result_like(k, copy, x.value, k->values.at[x.value].name);
+	vec_push(k->arena, &h->made, ((Converted){x.value, v}));
+	return karg_value(v);
+}
+
+/* The choice of the first step, which is made ahead of the loop: what is handed on is chosen. */
+static KArg chosen_ahead(Builder *b, NodeId n, const KArg *operands, Dtype to) {
+	Ahead h = {.b = b};
+	uint16_t flags = b->flags;
+	const KArg args[3] = {ahead_of(&h, operands[0]), operands[1], operands[2]};
+	b->flags = KSTMT_AHEAD;
+	KArg x = build_op(b, OP_WHERE, to, 3, args, 0, NULL);
+	const KArg both[3] = {karg_value(b->flag), x, operands[1]};
+	x = build_op(b, K_CHOOSE, to, 3, both, 0, NULL);
+	build_name_of(b, x, n);
+	b->flags = flags;
+	b->value[value_root(b->plan, node_arg(b->m, n, 1)->node)] = x;
+	return x;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
 KArg build_pointwise(Builder *b, NodeId n) {
 	const Node *node = node_get(b->m, n);
 	const OpRow *row = op_row(node->op);
@@ -247,6 +313,8 @@ KArg build_pointwise(Builder *b, NodeId n) {
 			operands[count++] = operand(b, n, i, promoted);
 	bool test = row->dtype == RULE_BOOL;
 	Dtype to = test ? DTYPE_BOOL : compute != DTYPE_NONE ? compute : dtype;
+	if (v->first)
+		operands[1] = chosen_ahead(b, n, operands, to);
 	KArg x = computed(b, n, operands, count, compute, to);
 	if (v->seldom)
 		x = build_op(b, K_CHOOSE, to, 3, (const KArg[]){karg_value(b->flag), x, operands[1]}, 0, NULL);

@@ -4,7 +4,8 @@
  *   for tile_n in hl.tile(0, tile_m.end):              tile_m + 1 steps of the tile's rows: at least 1
  *     s = where(rows >= columns, q @ k.T, -inf)        needed where some row comes before some column: in the last
  *
- * A choice by position that gives all lanes of one value but in the last steps is made there alone: under a flag. */
+ * A choice by position that gives all lanes of one value but in the last steps is made there alone: under a flag. So is
+ * one that the first step needs as well, as of a sliding window: what runs ahead of that has the flag, too. */
 #include "loops.h"
 #include "codegen/lower/lower.h"
 #include "passes/facts/facts.h"
@@ -141,10 +142,9 @@ static bool condition_holds(Planner *p, NodeId n) {
 
 /* ---- in which steps ---------------------------------------------------------------------------------------------- */
 
-/* Of the steps at a point, how many the first of which the condition does not always hold leaves; `left` falls by
- * those that are looked at. */
-static int64_t steps_from_first(Planner *p, uint32_t l, NodeId condition, int64_t steps, int64_t *left) {
-	int64_t j = 0;
+/* Of the steps at a point, from step j on, how many the first of which the condition does not always hold leaves;
+ * `left` falls by those that are looked at. */
+static int64_t steps_from_first(Planner *p, uint32_t l, NodeId condition, int64_t j, int64_t steps, int64_t *left) {
 	p->pins = 2;
 	for (bool holds = true; j < steps && holds && *left > 0; (*left)--) {
 		p->pin[1] = (Pin){VAR_STEP, l * RANK_MAX, j};
@@ -155,7 +155,7 @@ static int64_t steps_from_first(Planner *p, uint32_t l, NodeId condition, int64_
 	return steps - j;
 }
 
-bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last) {
+bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last, bool *first) {
 	const Arg *condition = node_arg(p->m, choice, 0);
 	int64_t left = STEPS_MAX;
 	bool seldom = op_canonical(node_get(p->m, choice)->op) == OP_WHERE && condition->kind == ARG_REF &&
@@ -165,9 +165,14 @@ bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *c
 	for (int64_t i = 0; i < p->plan->grid.at[counts->dim].steps && seldom; i++) {
 		int64_t steps = 0;
 		p->pin[0] = (Pin){VAR_PROGRAM, counts->dim, i};
-		seldom = steps_here(p, &p->plan->loops.at[l].dim[0], &steps) &&
-		         steps_from_first(p, l, condition->node, steps, &left) <= last && left > 0;
+		seldom = steps_here(p, &p->plan->loops.at[l].dim[0], &steps);
+		if (!seldom || steps_from_first(p, l, condition->node, 0, steps, &left) <= last)
+			continue;
+		seldom = first && steps_from_first(p, l, condition->node, 1, steps, &left) <= last;
+		if (first)
+			*first = true;
 	}
+	seldom = seldom && left > 0;
 	p->pins = 0;
 	return seldom;
 }

@@ -30,8 +30,9 @@ void plan_skew(Planner *p);      /* skew.c */
 StepCounts dim_counts(Planner *p, const LoopDim *d);
 /* False: not known, or there may be none. */
 bool loop_counts(Planner *p, const Loop *loop, StepCounts *out);
-/* Of loop `l` the choice, by position, gives all lanes of its first value but in the `last` steps at most. */
-bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last);
+/* Of loop `l` the choice, by position, gives all lanes of its first value but in the `last` steps at most; or, where
+ * `first` is given, in the first step as well: then that is set. */
+bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last, bool *first);
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_strips(Planner *p); /* strips.c */

@@ -44,6 +44,7 @@ typedef struct Skew {
 	bool *leads;       /* by node: a matmul that is late depends on it, ... */
 	bool *weighs;      /* ... or a late tile that takes the vector unit long */
 	bool *seldom;      /* by node: a choice that only the last steps need, ... */
+	bool *first;       /* ... or the first as well ... */
 	bool *asks;        /* ... or what its condition is made of */
 	StepCounts counts; /* of a loop whose bounds are computed */
 	VEC(Read) reads;   /* in the order of the program */
@@ -183,15 +184,17 @@ static void mark_follows(Skew *s, NodeId user, NodeId operand) {
 		s->ahead[user] = true;
 }
 
-/* Choices that only the steps behind the loop need stay with those: they are made under a flag there. */
-static void stay_seldom(Skew *s) {
+/* Choices that only the steps behind the loop need stay with those: they are made under a flag there. `first`: and
+ * those that the first step needs, which is made ahead of the loop. */
+static void stay_seldom(Skew *s, bool first) {
 	uint32_t l = s->p->plan->loop_of[s->loop->graph];
 	int64_t last = s->counts.even && !not_paired(s) ? 2 : 1;
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE && s->counts.least > 0;
 	     n = node_get(s->p->m, n)->next) {
-		bool seldom = how_of(s, n) == LOWER_POINTWISE && choice_is_seldom(s->p, l, n, &s->counts, last);
-		s->seldom[n] = seldom;
-		s->late[n] = s->late[n] || seldom;
+		bool too = false, *may = first && last == 1 ? &too : NULL;
+		s->seldom[n] = how_of(s, n) == LOWER_POINTWISE && choice_is_seldom(s->p, l, n, &s->counts, last, may);
+		s->first[n] = s->seldom[n] && too;
+		s->late[n] = s->late[n] || s->seldom[n];
 	}
 }
 
@@ -205,14 +208,45 @@ static void take_both(Skew *s) {
 	}
 }
 
+/* Nothing but the choice reads what it chooses of. */
+static bool alone_reads(const Skew *s, NodeId choice, NodeId of) {
+	bool alone = true;
+	for (uint32_t i = 0; i < s->reads.count && alone; i++) {
+		const Read *r = &s->reads.at[i];
+		bool reads = value_root(s->p->plan, r->operand) == of;
+		alone = !reads || r->user == choice || s->p->plan->values[r->user].same_as != NONE;
+	}
+	return alone;
+}
+
+/* The choice can be made of what runs ahead: of a tile that only it reads, which is handed on chosen, and a number. */
+static bool can_choose_ahead(const Skew *s, NodeId choice) {
+	const Module *m = s->p->m;
+	const Value *values = s->p->plan->values;
+	NodeId of = value_root(s->p->plan, node_arg(m, choice, 1)->node);
+	const Arg *other = node_arg(m, choice, 2);
+	bool number = other->kind != ARG_REF || constant_is_number(m, value_root(s->p->plan, other->node));
+	bool alike = node_get(m, of)->type == node_get(m, choice)->type && values[choice].compute == DTYPE_NONE &&
+	             values[of].form == values[choice].form && values[choice].wants == values[of].form;
+	return number && alike && s->ahead[of] && alone_reads(s, choice, of);
+}
+
+static bool first_are_chosen(const Skew *s) {
+	bool all = true;
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE && all; n = node_get(s->p->m, n)->next)
+		all = !s->first[n] || can_choose_ahead(s, n);
+	return all;
+}
+
 /* The matmuls to take, what they need, what follows them, and what that needs. */
-static bool choose_ahead(Skew *s) {
+static bool take_ahead(Skew *s, bool first) {
 	bool any = false;
 	bool all = s->loop->type != LOOP_UNROLL && (Switch)s->p->m->config.loop_skew.value == SWITCH_ON;
-	find_reads(s);
-	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next)
+	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE; n = node_get(s->p->m, n)->next) {
 		s->late[n] = is_bound(s, n);
-	stay_seldom(s);
+		s->leads[n] = s->weighs[n] = s->seldom[n] = s->first[n] = false;
+	}
+	stay_seldom(s, first);
 	forwards(s, mark_late);
 	backwards(s, mark_leads);
 	backwards(s, mark_weighs);
@@ -225,6 +259,12 @@ static bool choose_ahead(Skew *s) {
 	backwards(s, mark_needed);
 	take_both(s);
 	return any;
+}
+
+static bool choose_ahead(Skew *s) {
+	find_reads(s);
+	bool any = take_ahead(s, true);
+	return first_are_chosen(s) ? any : take_ahead(s, false);
 }
 
 /* ---- what it hands on ------------------------------------------------------------------------------------------- */
@@ -356,7 +396,8 @@ static bool reduces(const Skew *s, bool sublanes) {
 
 /* What a step loads and hands on is copied once more, which takes longer than what overlaps, unless a mask is left out
  * for it and little is handed on. Causal attention backward of S = 8192 on v6e, cycles as it stands, skewed: dk and dv
- * in blocks of 512 6.42M, 6.91M; dq in blocks of 512 6.01M, 5.04M, by default 3.78M, in pairs 4.36M. */
+ * in blocks of 512 6.42M, 6.91M, without masks but in the first step and the last 6.24M; dq in blocks of 512 6.01M,
+ * 5.04M, by default 3.78M, in pairs 4.36M. */
 static bool hands_too_much(const Skew *s) {
 	bool loads = false, seldom = false;
 	int64_t bytes = 0;
@@ -538,6 +579,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	s.leads = arena_array(p->a, nodes, sizeof *s.leads);
 	s.weighs = arena_array(p->a, nodes, sizeof *s.weighs);
 	s.seldom = arena_array(p->a, nodes, sizeof *s.seldom);
+	s.first = arena_array(p->a, nodes, sizeof *s.first);
 	s.asks = arena_array(p->a, nodes, sizeof *s.asks);
 	bool any = choose_ahead(&s);
 	loop->overlap_seconds = counts ? ahead_seconds(&s) : 0;
@@ -553,6 +595,7 @@ static void skew_loop(Planner *p, uint32_t l) {
 	for (NodeId n = 0; n < p->m->nodes.count; n++) {
 		p->plan->values[n].ahead = p->plan->values[n].ahead || s.ahead[n];
 		p->plan->values[n].seldom = p->plan->values[n].seldom || s.seldom[n];
+		p->plan->values[n].first = p->plan->values[n].first || s.first[n];
 		loop->flagged = loop->flagged || s.seldom[n];
 	}
 	choose_pairs(&s);

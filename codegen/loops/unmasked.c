@@ -62,6 +62,7 @@ void plan_unmasked(Planner *p) {
 		    masked_elements(p, loop) < least)
 			continue;
 		const char *why = asked == SWITCH_OFF         ? "pallas_unmasked_steps is off"
+		                  : loop->flagged             ? "only the first or last ones are masked"
 		                  : loop->skewed              ? "what runs ahead is masked as it is handed on"
 		                  : !carries_in_scratch(loop) ? "it hands on values in registers"
 		                  : asked == SWITCH_AUTO && !reduces(p, loop) ? "they reduce nothing"

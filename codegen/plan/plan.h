@@ -255,7 +255,8 @@ typedef struct Value {
 	uint32_t points;      /* an int that an index map reads from a table: bit set of the grid dims that tell it */
 	Form wants;           /* the form in which it takes its tensor operands */
 	bool ahead;           /* computed one step ahead of its loop's others: skew.c */
-	bool seldom;          /* a choice by position that only the loop's last steps need: counted.c */
+	bool seldom;          /* a choice by position that only the loop's last steps need: counted.c, */
+	bool first;           /* or the first as well: it is made of what runs ahead, too */
 	Dtype compute;        /* computed in this dtype and rounded to its own; its own if DTYPE_NONE */
 	bool transpose_a,
 		transpose_b; /* matmul: the operand is read as stored, its last two dims swapped in the contraction */

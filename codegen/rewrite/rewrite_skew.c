@@ -85,7 +85,9 @@ static void skew(Kernel *k, StmtId s) {
 	loop->runs = last;
 	loop->before = kernel_region(k, s);
 	loop->behind = kernel_region(k, s);
-	loop_yield(k, loop->before, loop_call_at(k, loop, ahead, loop->before, int_const(k, 0)));
+	StmtId before = loop_call_at(k, loop, ahead, loop->before, int_const(k, 0));
+	loop_set_flag(k, loop, before, true);
+	loop_yield(k, loop->before, before);
 	StmtId behind = loop_call_at(k, loop, rest, loop->behind, last);
 	loop_set_flag(k, loop, behind, true);
 	loop_yield(k, loop->behind, behind);
