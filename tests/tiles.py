@@ -154,3 +154,33 @@ def columns(rows, width, dtype, blocks, *ops, **config):
         y = k.op(f"aten.{op}.Tensor", y, k.load(f"c{i}", "u0", ":"))
     k.store("y", y if dtype == "float32" else k.convert(y, dtype), "u0", "u1")
     return k.json()
+
+
+def chain(rows, width, late, values=0, rounds=0, call=None, **config):
+    """z = f(x) times what comes late: a sum of each row of x ("sum"), or y, a column or an element.
+
+    f keeps `values` tiles in each of `rounds` rounds of a sum and a square, or is the op `call`, or
+    else draws random numbers.
+    """
+    k = Kernel("chain", [rows], {"block_sizes": [rows], **config})
+    k.tensor("x", "input", "float32", [rows, width])
+    k.tensor("y", "input", "float32", [rows if late == "column" else 1, 1])
+    k.tensor("z", "output", "float32", [rows, width])
+    x, tile = k.load("x", "u0", ":"), t("float32", "u0", width)
+    f = [k.op("aten.mul.Scalar", x, 1.5 + i) for i in range(values)]
+    for _ in range(rounds):
+        f = [k.op("aten.add.Tensor", f[i], f[(i + 1) % values]) for i in range(values)]
+        f = [k.op("aten.mul.Tensor", v, v) for v in f]
+    if call:
+        f = [k.op(call, x)]
+    elif not values:
+        f = [k.node("tile.rand", [[sym("u0"), width], 5], tile)]
+    total = f[0]
+    for v in f[1:]:
+        total = k.op("aten.add.Tensor", total, v)
+    if late == "sum":
+        last = k.op("aten.sum.dim_IntList", x, [-1], True, shape=["u0", 1])
+    else:
+        last = k.load("y", "u0" if late == "column" else ":", ":")
+    k.store("z", k.op("aten.mul.Tensor", total, last), "u0", ":")
+    return k.json()

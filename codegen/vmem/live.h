@@ -148,6 +148,8 @@ int64_t spilled_by_halves(const Lives *l);
 int64_t spilled_by_ints(const Lives *l);
 /* spill_ints.c: of indices of the greatest lanes, where barriers hold less. */
 int64_t waiting_indices(const Lives *l);
+/* spill_chains.c: of long chains that end at what waits. */
+int64_t spilled_by_late_chains(const Lives *l);
 /* spill_batches.c: of factors that are masked for a batch of matmuls. */
 int64_t spilled_by_batches(const Kernel *k);
 /* spills.c: bytes of the values kept at once that the vector registers have no room for. */

@@ -552,9 +552,10 @@ static Kept region_peak(Region *r) {
 int64_t kernel_spills(const Kernel *k, const Target *t, Arena *a) {
 	Lives *l = lives_of(k, t, a);
 	if (k->strips)
-		return spilled_by_strips(l) + spilled_by_halves(l);
+		return spilled_by_strips(l) + spilled_by_halves(l) +
+		       spilled_by_late_chains(l) / k->strips->size * k->strips->width;
 	Kept h = region_peak(l->root);
-	int64_t waiting = int_max(l->columns, waiting_indices(l));
+	int64_t waiting = int_max(int_max(l->columns, waiting_indices(l)), spilled_by_late_chains(l));
 	return int_max(weigh(t, &h) - held_bytes(t), waiting) + l->beside + spilled_by_stores(l) +
 	       spilled_by_halves(l) + spilled_by_ints(l) + spilled_by_batches(k) +
 	       int_max(spilled_by_moves(l) - held_bytes(t), 0);

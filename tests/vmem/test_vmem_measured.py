@@ -63,6 +63,15 @@ KINDS = {
         resized("softmax_two_pass", {1024: 2048}, block_sizes=[256, 512], **STEPS),
         1.2,
     ),
+    # of long chains that end at what comes late, all that is alive at once
+    "chain_to_a_sum": (tiles.chain(256, 256, "sum", 4, 12), 1.3),
+    "chain_to_a_column": (tiles.chain(256, 256, "column", 8, 6), 1.3),
+    "chain_to_an_element": (tiles.chain(256, 256, "element", 4, 2), 1.3),
+    "chain_of_many_rows": (tiles.chain(1024, 256, "sum", 8, 4), 1.8),
+    "random_to_a_sum": (tiles.chain(256, 256, "sum"), 1.5),
+    "random_to_an_element": (tiles.chain(512, 512, "element"), 1.5),
+    "call_to_an_element": (tiles.chain(256, 256, "element", call="aten.asinh.default"), 1.5),
+    "calls_to_an_element": (tiles.chain(256, 256, "element", call="aten.expm1.default"), 1.5),
     # of the greatest few lanes, found one after the other, the tiles that are reduced
     "top_k": (top_k(block_sizes=[256]), 1.4),
 }

@@ -1,0 +1,182 @@
+/* spill_chains.c - long chains of vector arithmetic that end at what waits.
+ *
+ * Straight code goes through a tile register by register as long as a chain of pointwise ops ends in a store. Where its
+ * last one meets what comes through the unit for lanes, the compiler goes through it op by op instead, and keeps all
+ * tiles that are alive at once:
+ *
+ *     word = philox(seed, places)          about 150 ops, seven tiles at once
+ *     out = word * sum(x, -1)
+ *
+ * What was measured, of chains that keep 1 to 12 values of [64, 256] to [1024, 1024] on v4, v5e, v6e and v7x
+ * (tests/vmem/test_vmem_measured.py):
+ *
+ * - A column of the tile's rows, reduced or loaded: chains of 63 ops keep all that is alive, of 59 nothing; of less
+ * than three values waits.c has what waits.
+ * - One element that is loaded or reduced, and spread over the tile or over the row that meets it: chains of 23 ops
+ * keep all.
+ * - All is what is alive at once in the order of the program, within a quarter of a tile; of tiles of 1 MiB and more
+ *   half of it at least. A call that is several ops keeps what is alive in it.
+ * - A scalar, a row that is loaded or reduced: nothing.
+ * - Of rows that are computed in strips, the same of one strip. */
+#include "live.h"
+
+enum { LONG_CHAIN = 60, LONG_CALL = 15 };
+
+/* What a tile meets: nothing that comes late, columns of its rows, or one element for all of them. */
+typedef enum Late { LATE_NOTHING, LATE_COLUMN, LATE_ELEMENT } Late;
+
+typedef struct Chains {
+	const Lives *l;
+	const Region *r;
+	uint8_t *late;   /* by position: Late */
+	uint32_t *seen;  /* by position: the last user whose chain it is part of */
+	uint32_t *until; /* by position: where that chain reads it last */
+	int64_t *ends;   /* by position: bytes that are read last there */
+} Chains;
+
+/* The most tiles that are alive in a call, its result among them. Measured: what `y = op(x) * one` keeps. */
+static int values_in(uint16_t op) {
+	switch (op) {
+	case OP_ASINH: /* 4.4 */
+	case OP_ERFINV:
+	case OP_SINH: return 5; /* 4.0 */
+	case OP_ERFC:           /* 3.4 */
+	case OP_SIGN: return 4; /* 2.7 */
+	case OP_EXPM1:          /* 2.3 */
+	case OP_ELU:
+	case OP_ASIN:
+	case OP_ACOS:
+	case OP_ACOSH: /* 2.4 */
+	case OP_ATANH:
+	case OP_LOG_SIGMOID:
+	case OP_MISH:
+	case OP_ROUND: /* 2.2 */
+	case OP_FRAC:
+	case OP_SOFTPLUS: return 3;
+	case OP_SIN: /* 1.1 */
+	case OP_COS:
+	case OP_TAN:
+	case OP_ATAN:
+	case OP_COSH:
+	case OP_LOG1P:
+	case OP_SILU:
+	case OP_HARDSWISH: /* 1.4 */
+	case K_GELU_ERF:
+	case K_GELU_TANH: return 2;
+	default: return 1;
+	}
+}
+
+static bool is_lone(const KValue *v) {
+	bool lone = v->rank > 0;
+	for (uint32_t d = 0; d < v->rank; d++)
+		lone = lone && v->shape[d] == 1;
+	return lone;
+}
+
+/* By its own shape: numbers and places that are spread are tiles, too. */
+static bool is_tile(const Chains *c, const Live *x) {
+	const KValue *v = live_value(c->l, x);
+	return v->rank >= 2 && v->shape[v->rank - 2] > 1 && last_size(v) > 1;
+}
+
+static Late late_of(const Chains *c, const Live *x) {
+	const KValue *v = live_value(c->l, x);
+	if (x->part == PART_LOAD)
+		return is_lone(v) ? LATE_ELEMENT : x->shape == SHAPE_COLUMN ? LATE_COLUMN : LATE_NOTHING;
+	if (live_reduces_lanes(c->l, x))
+		return is_lone(v) ? LATE_ELEMENT : LATE_COLUMN;
+	Late late = live_op(c->l, x) == K_TO_COLUMN ? LATE_COLUMN : LATE_NOTHING;
+	for (uint32_t i = 0; part_streams(x->part) && i < x->reads; i++) {
+		const Live *of = c->l->reads.at[x->read + i];
+		late = of->region == c->r ? (Late)int_max(late, c->late[of->pos]) : late;
+	}
+	return late;
+}
+
+/* Part of a chain: computed register by register, of numbers and places alone as well. */
+static bool is_link(const Chains *c, const Live *x) {
+	return x->region == c->r && x->reads > 0 && (part_streams(x->part) || x->part == PART_NOTHING) &&
+	       c->late[x->pos] == LATE_NOTHING;
+}
+
+/* Marks what the chain that ends with x is made of; how many ops. */
+static int64_t mark_chain(Chains *c, const Live *x, uint32_t user) {
+	VEC(const Live *) left = {0};
+	int64_t ops = 0;
+	vec_push(c->l->a, &left, x);
+	c->seen[x->pos] = c->until[x->pos] = user;
+	while (left.count) {
+		const Live *at = left.at[--left.count];
+		ops += values_in(live_op(c->l, at)) > 1 ? LONG_CALL : 1;
+		for (uint32_t i = 0; i < at->reads; i++) {
+			const Live *of = c->l->reads.at[at->read + i];
+			if (!is_link(c, of))
+				continue;
+			if (c->seen[of->pos] != user) {
+				c->seen[of->pos] = user;
+				c->until[of->pos] = at->pos;
+				vec_push(c->l->a, &left, of);
+			}
+			c->until[of->pos] = (uint32_t)int_max(c->until[of->pos], at->pos);
+		}
+	}
+	return ops;
+}
+
+/* The most bytes of it that are alive at once. */
+static int64_t alive(Chains *c, uint32_t user) {
+	int64_t now = 0, most = 0;
+	for (uint32_t pos = 1; pos < user; pos++) {
+		now -= c->ends[pos];
+		c->ends[pos] = 0;
+		if (c->seen[pos] != user)
+			continue;
+		int64_t bytes = live_wide_bytes(c->l, &c->r->at[pos]);
+		most = int_max(most, now + bytes * values_in(live_op(c->l, &c->r->at[pos])));
+		now = int_min(now + bytes, TOO_MUCH);
+		c->ends[c->until[pos]] += bytes;
+	}
+	c->ends[user] = 0;
+	return most;
+}
+
+static int64_t kept_for(Chains *c, const Live *user) {
+	Late late = LATE_NOTHING;
+	int64_t kept = 0, tile = live_wide_bytes(c->l, user);
+	for (uint32_t i = 0; i < user->reads; i++) {
+		const Live *of = c->l->reads.at[user->read + i];
+		late = of->region == c->r ? (Late)int_max(late, c->late[of->pos]) : late;
+	}
+	for (uint32_t i = 0; late != LATE_NOTHING && i < user->reads; i++) {
+		const Live *of = c->l->reads.at[user->read + i];
+		if (!is_link(c, of) || !is_tile(c, of) || c->seen[of->pos] == user->pos)
+			continue;
+		int64_t ops = mark_chain(c, of, user->pos), most = alive(c, user->pos);
+		bool all = late == LATE_ELEMENT ? most >= 2 * tile : ops >= LONG_CHAIN && most >= 3 * tile;
+		kept = int_max(kept, all ? most - tile / 4 * 3 : 0);
+	}
+	return kept;
+}
+
+static int64_t region_chains(const Lives *l, const Region *r) {
+	uint32_t count = r->count + 2;
+	Chains c = {.l = l,
+	            .r = r,
+	            .late = arena_array(l->a, count, sizeof *c.late),
+	            .seen = arena_array(l->a, count, sizeof *c.seen),
+	            .until = arena_array(l->a, count, sizeof *c.until),
+	            .ends = arena_array(l->a, count, sizeof *c.ends)};
+	int64_t kept = 0, inside = 0;
+	for (uint32_t pos = 1; pos <= r->count; pos++) {
+		const Live *x = &r->at[pos];
+		if (x->body)
+			inside = int_max(inside, region_chains(l, x->body));
+		c.late[pos] = (uint8_t)late_of(&c, x);
+		if (is_tile(&c, x) && part_streams(x->part) && c.late[pos] != LATE_NOTHING)
+			kept = int_max(kept, kept_for(&c, x));
+	}
+	return int_max(kept, inside);
+}
+
+int64_t spilled_by_late_chains(const Lives *l) { return region_chains(l, l->root); }
