@@ -300,7 +300,7 @@ KArg build_pointwise(Builder *b, NodeId n) {
 	const OpRow *row = op_row(node->op);
 	const Value *v = &b->plan->values[n];
 	Dtype dtype = node_type(b->m, n)->dtype;
-	KArg operands[PARAMS_MAX];
+	KArg operands[PARAMS_MAX] = {0};
 	uint32_t count = 0;
 	if (op_converts(node->op))
 		return conversion(b, n);

@@ -71,7 +71,9 @@ bool is_unit_view(const Orient *o, NodeId n) {
 		thin = column;
 		column = t;
 	}
-	return column->count == thin->count + 1 && is_one(o, column->dims[thin->count]) &&
+	bool is_column =
+		thin->count > 1 && is_one(o, thin->dims[thin->count - 1]); /* of which one more dim makes none */
+	return column->count == thin->count + 1 && is_one(o, column->dims[thin->count]) && !is_column &&
 	       leading_equal(o, thin, column, thin->count);
 }
 

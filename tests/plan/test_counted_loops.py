@@ -100,7 +100,7 @@ def test_whether_masked_steps_are_cut(graph, said, chip):
     assert found["blocks"] == cut == said.startswith("in blocks")
 
 
-# ---- masks of the first step ----------------------------------------------------------------------------------------
+# ---- masks of the first step ----------------------------------------------------------------
 
 WINDOWS = {"block_sizes": [128, 2, 128], "pallas_loop_type": "fori_loop"}
 
