@@ -164,6 +164,21 @@ Dtype arith_natural(const Module *m, NodeId n) {
 	return all;
 }
 
+/* All lanes are the same, of a number or of what is spread: Mosaic reduces such tiles in 32 bits alone. */
+static bool is_spread(const Module *m, NodeId n, int depth) {
+	enum { DEPTH = 16 };
+	uint16_t op = node_get(m, n)->op;
+	OpKind kind = op_kind(m, n);
+	if (op_lowering(op) == LOWER_FULL || op_lanes(op) == LANES_EXPAND)
+		return true;
+	bool spread = (kind == KIND_VIEW || kind == KIND_POINTWISE || op == OP_NEW_VAR) && depth < DEPTH;
+	for (uint32_t i = 0; spread && i < node_get(m, n)->arg_count; i++) {
+		const Arg *a = node_arg(m, n, i);
+		spread = a->kind != ARG_REF || node_type(m, a->node)->count == 0 || is_spread(m, a->node, depth + 1);
+	}
+	return spread;
+}
+
 /* Sums are float32 or int32; the greatest and the least lanes are looked for in the same. */
 static Dtype reduced_in(const Module *m, NodeId n) {
 	NodeId self = node_input(m, n, 0);
@@ -176,7 +191,8 @@ static Dtype reduced_in(const Module *m, NodeId n) {
 	                : dtype_bits(x) < 32 || !is_choice          ? DTYPE_I32
 	                                                            : x;
 	/* A whole tile's greatest lane is a scalar register, of 32 bits. */
-	return compute == x || (is_choice && x == DTYPE_BF16 && !whole) ? DTYPE_NONE : compute;
+	bool packed = is_choice && x == DTYPE_BF16 && !whole && !is_spread(m, self, 0);
+	return compute == x || packed ? DTYPE_NONE : compute;
 }
 
 /* Operands of several dtypes, for what is no single op of jnp: a helper may compute with each of them alone. */
