@@ -147,26 +147,26 @@ static bool chosen_of(Trace *t, StmtId s) {
 	return true;
 }
 
-/* What only such a choice reads stands in it: it is computed where the flag is set. */
-static void mark_lazy(Trace *t, const uint32_t *uses, ValueId v, ValueId flag) {
+/* What only such choices read, the compiler leaves out where the flag is not set. `read`: by value, how often they do. */
+static void mark_lazy(Trace *t, uint32_t *read, ValueId v, ValueId flag) {
 	const KValue *x = &t->k->values.at[v];
-	if (x->def == NONE || x->var || uses[v] != 1 || kernel_op_kind(t->k->stmts.at[x->def].op) != KIND_PURE)
+	if (x->def == NONE || ++read[v] < t->e.uses[v] || kernel_op_kind(t->k->stmts.at[x->def].op) != KIND_PURE)
 		return;
 	const KStmt *s = kernel_stmt(t->k, x->def);
 	t->lazy[x->def] = flag;
 	for (uint32_t i = 0; i < s->arg_count; i++)
 		if (kernel_arg(t->k, x->def, i)->kind == KARG_VALUE)
-			mark_lazy(t, uses, kernel_arg(t->k, x->def, i)->value, flag);
+			mark_lazy(t, read, kernel_arg(t->k, x->def, i)->value, flag);
 }
 
 static void find_lazy(Trace *t) {
-	const uint32_t *uses = t->e.uses;
+	uint32_t *read = arena_array(t->a, t->k->values.count + 1, sizeof *read);
 	t->lazy = arena_array(t->a, t->k->stmts.count + 1, sizeof *t->lazy);
 	memset(t->lazy, 0xff, (t->k->stmts.count + 1) * sizeof *t->lazy);
 	for (StmtId s = 0; s < t->k->stmts.count; s++) {
 		bool choice = kernel_stmt(t->k, s)->op == K_CHOOSE && kernel_arg(t->k, s, 0)->kind == KARG_VALUE;
 		if (choice && kernel_arg(t->k, s, 1)->kind == KARG_VALUE)
-			mark_lazy(t, uses, kernel_arg(t->k, s, 1)->value, kernel_arg(t->k, s, 0)->value);
+			mark_lazy(t, read, kernel_arg(t->k, s, 1)->value, kernel_arg(t->k, s, 0)->value);
 	}
 }
 

@@ -8,7 +8,7 @@
 /* A kernel may hold so many tiles of whole rows, or of rows that may be split: fewer surely fit. */
 enum { TILES_HELD = 8 };
 /* Kernels lowered for what is near the defaults. */
-enum { MOST_NEAR = 12 };
+enum { MOST_NEAR = 16 };
 
 /* A block in tiles of another size than the configuration's. */
 typedef struct WideBlock {

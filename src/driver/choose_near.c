@@ -2,7 +2,8 @@
  *
  * The defaults follow from what each block does (default_blocks.c), each by a rule. What they come to together only a
  * kernel tells, and the time of the core on it (codegen/core). So from there the other loop types are tried, then each
- * block twice and half as large, and the climb goes on from whatever is faster, until nothing near is:
+ * block twice and half as large, and the climb goes on from whatever is faster; where nothing is, one block twice and
+ * another half as large, for as large a tile:
  *
  *     blocks 1024, 1024, 512, emit_pipeline    69.0 kilocycles
  *     unroll                                   54.8
@@ -201,6 +202,27 @@ static bool move_size(Climb *n, BlockId b, bool up) {
 	return move(n, &way);
 }
 
+/* One block twice as large, another half: where neither alone leads on, as each point of the grid takes as long. */
+static bool move_pair(Climb *n, BlockId up, BlockId down) {
+	int64_t *sizes = sizes_here(n);
+	ModuleWay way = n->at.way;
+	if (up == down || sizes[down] <= 1 || !n->s->start->defaults.at[up].taken ||
+	    !n->s->start->defaults.at[down].taken)
+		return false;
+	sizes[up] = size_beside(n, up, sizes[up], true);
+	sizes[down] = size_beside(n, down, sizes[down], false);
+	way.sizes = sizes;
+	return move(n, &way);
+}
+
+static bool move_pairs(Climb *n) {
+	uint32_t count = n->s->start->defaults.count;
+	for (uint32_t i = 0; i < count * count; i++)
+		if (move_pair(n, i / count, i % count))
+			return true;
+	return false;
+}
+
 /* As far as it pays, up or down. */
 static bool move_block(Climb *n, BlockId b) {
 	bool any = false;
@@ -217,11 +239,14 @@ static bool move_along(Climb *n, uint32_t direction) {
 	return direction == 0 ? move_type(n) : move_block(n, n->s->start->defaults.count - direction);
 }
 
-/* Until no direction leads on. */
+/* Until no direction leads on, nor two at once: from there by the blocks first. */
 static void climb(Climb *n) {
-	uint32_t directions = n->s->start->defaults.count + 1;
-	for (uint32_t i = 0, fruitless = 0; fruitless < directions; i++)
-		fruitless = move_along(n, i % directions) ? 1 : fruitless + 1;
+	uint32_t directions = n->s->start->defaults.count + 1, first = 0;
+	do {
+		for (uint32_t i = first, fruitless = 0; fruitless < directions; i++)
+			fruitless = move_along(n, i % directions) ? 1 : fruitless + 1;
+		first = 1;
+	} while (move_pairs(n));
 }
 
 /* ---- the climb --------------------------------------------------------------------------------------------------- */
