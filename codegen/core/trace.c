@@ -147,7 +147,8 @@ static bool chosen_of(Trace *t, StmtId s) {
 	return true;
 }
 
-/* What only such choices read, the compiler leaves out where the flag is not set. `read`: by value, how often they do. */
+/* What only such choices read, the compiler leaves out where the flag is not set. `read`: by value, how often they do.
+ */
 static void mark_lazy(Trace *t, uint32_t *read, ValueId v, ValueId flag) {
 	const KValue *x = &t->k->values.at[v];
 	if (x->def == NONE || ++read[v] < t->e.uses[v] || kernel_op_kind(t->k->stmts.at[x->def].op) != KIND_PURE)
