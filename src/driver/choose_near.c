@@ -27,6 +27,7 @@
 
 enum {
 	MOST_TRIES = 32,
+	PAIRED_BLOCKS = 8,
 	MOST_STRAIGHT = 64, /* steps of a loop as straight code that nobody asked for: each is code to compile */
 	MOST_CODE = 32768   /* cycles of a loop's code, which are bundles to compile: it ends rarely enough */
 };
@@ -215,11 +216,13 @@ static bool move_pair(Climb *n, BlockId up, BlockId down) {
 	return move(n, &way);
 }
 
+/* Of the last few blocks: pairs of many are more than can be tried. */
 static bool move_pairs(Climb *n) {
-	uint32_t count = n->s->start->defaults.count;
-	for (uint32_t i = 0; i < count * count; i++)
-		if (move_pair(n, i / count, i % count))
-			return true;
+	uint32_t count = n->s->start->defaults.count, first = count > PAIRED_BLOCKS ? count - PAIRED_BLOCKS : 0;
+	for (BlockId up = first; up < count; up++)
+		for (BlockId down = first; down < count; down++)
+			if (move_pair(n, up, down))
+				return true;
 	return false;
 }
 
