@@ -352,7 +352,9 @@ def _loop(code, stmt, scope):
             values = run(e, body, values)
         for point in itertools.product(*map(range, sizes)) if counts else ():
             last = point == tuple(size - 1 for size in sizes)
-            values = step(e, point, values, last and loop.runs is None and not loop.peeled)
+            first = loop.ahead and loop.positions and not any(point)
+            flagged = (first or last) and loop.runs is None and not loop.peeled
+            values = step(e, point, values, flagged)
         if regions["behind"]:
             values = run(e, regions["behind"], values)
         if regions["tail"]:

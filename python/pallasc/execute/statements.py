@@ -248,6 +248,9 @@ def _loop_lines(lines, loop):
         elif word in ("peel", "mask"):
             loop.peeled = word == "peel"
             loop.ragged = line.name() if line.named() else None
+            loop.positions = word == "mask" and line.peek() is None
+        elif word == "skew":
+            loop.ahead = True
 
 
 def _loop_dim(line):

@@ -142,6 +142,8 @@ class Loop:
     windows: list = field(default_factory=list)
     peeled: bool = False
     ragged: str | None = None
+    ahead: bool = False  # some of a step is still to run ahead of it
+    positions: bool = False  # the flag is of choices by position, not of a ragged step
     types: list = field(default_factory=list)  # of what is carried and does not come out
     runs: tuple | None = None  # how often its region does; None: once for each step
     beside: dict = field(default_factory=dict)  # before, behind, tail: statements
