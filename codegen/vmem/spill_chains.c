@@ -10,17 +10,17 @@
  * What was measured, of chains that keep 1 to 12 values of [64, 256] to [1024, 1024] on v4, v5e, v6e and v7x
  * (tests/vmem/test_vmem_measured.py):
  *
- * - A column of the tile's rows, reduced or loaded: chains of 63 ops keep all that is alive, of 59 nothing; of less
- * than three values waits.c has what waits.
- * - One element that is loaded or reduced, and spread over the tile or over the row that meets it: chains of 23 ops
- * keep all.
+ * - A column of the tile's rows, reduced or loaded: chains of 63 ops keep all that is alive, of 59 nothing. Of less than
+ *   three values waits.c has what waits.
+ * - One element, loaded or reduced, and spread over the tile or over the row that meets it: chains of 23 ops keep all.
  * - All is what is alive at once in the order of the program, within a quarter of a tile; of tiles of 1 MiB and more
  *   half of it at least. A call that is several ops keeps what is alive in it.
  * - A scalar, a row that is loaded or reduced: nothing.
  * - Of rows that are computed in strips, the same of one strip. */
 #include "live.h"
 
-enum { LONG_CHAIN = 60, LONG_CALL = 15 };
+/* Ops that are looked at in all, for each of a region: most chains are short, or end once. */
+enum { LONG_CHAIN = 60, LONG_CALL = 15, LOOKS = 64 };
 
 /* What a tile meets: nothing that comes late, columns of its rows, or one element for all of them. */
 typedef enum Late { LATE_NOTHING, LATE_COLUMN, LATE_ELEMENT } Late;
@@ -32,6 +32,7 @@ typedef struct Chains {
 	uint32_t *seen;  /* by position: the last user whose chain it is part of */
 	uint32_t *until; /* by position: where that chain reads it last */
 	int64_t *ends;   /* by position: bytes that are read last there */
+	int64_t left;    /* of ops to look at */
 } Chains;
 
 /* The most tiles that are alive in a call, its result among them. Measured: what `y = op(x) * one` keeps. */
@@ -100,8 +101,8 @@ static bool is_link(const Chains *c, const Live *x) {
 	       c->late[x->pos] == LATE_NOTHING;
 }
 
-/* Marks what the chain that ends with x is made of; how many ops. */
-static int64_t mark_chain(Chains *c, const Live *x, uint32_t user) {
+/* Marks what the chain that ends with x is made of; how many ops, and where it begins. */
+static int64_t mark_chain(Chains *c, const Live *x, uint32_t user, uint32_t *first) {
 	VEC(const Live *) left = {0};
 	int64_t ops = 0;
 	vec_push(c->l->a, &left, x);
@@ -109,6 +110,7 @@ static int64_t mark_chain(Chains *c, const Live *x, uint32_t user) {
 	while (left.count) {
 		const Live *at = left.at[--left.count];
 		ops += values_in(live_op(c->l, at)) > 1 ? LONG_CALL : 1;
+		*first = (uint32_t)int_min(*first, at->pos);
 		for (uint32_t i = 0; i < at->reads; i++) {
 			const Live *of = c->l->reads.at[at->read + i];
 			if (!is_link(c, of))
@@ -125,9 +127,9 @@ static int64_t mark_chain(Chains *c, const Live *x, uint32_t user) {
 }
 
 /* The most bytes of it that are alive at once. */
-static int64_t alive(Chains *c, uint32_t user) {
+static int64_t alive(Chains *c, uint32_t first, uint32_t user) {
 	int64_t now = 0, most = 0;
-	for (uint32_t pos = 1; pos < user; pos++) {
+	for (uint32_t pos = first; pos < user; pos++) {
 		now -= c->ends[pos];
 		c->ends[pos] = 0;
 		if (c->seen[pos] != user)
@@ -148,11 +150,13 @@ static int64_t kept_for(Chains *c, const Live *user) {
 		const Live *of = c->l->reads.at[user->read + i];
 		late = of->region == c->r ? (Late)int_max(late, c->late[of->pos]) : late;
 	}
-	for (uint32_t i = 0; late != LATE_NOTHING && i < user->reads; i++) {
+	for (uint32_t i = 0; late != LATE_NOTHING && i < user->reads && c->left > 0; i++) {
 		const Live *of = c->l->reads.at[user->read + i];
 		if (!is_link(c, of) || !is_tile(c, of) || c->seen[of->pos] == user->pos)
 			continue;
-		int64_t ops = mark_chain(c, of, user->pos), most = alive(c, user->pos);
+		uint32_t first = user->pos;
+		int64_t ops = mark_chain(c, of, user->pos, &first), most = alive(c, first, user->pos);
+		c->left -= user->pos - first;
 		bool all = late == LATE_ELEMENT ? most >= 2 * tile : ops >= LONG_CHAIN && most >= 3 * tile;
 		kept = int_max(kept, all ? most - tile / 4 * 3 : 0);
 	}
@@ -166,7 +170,8 @@ static int64_t region_chains(const Lives *l, const Region *r) {
 	            .late = arena_array(l->a, count, sizeof *c.late),
 	            .seen = arena_array(l->a, count, sizeof *c.seen),
 	            .until = arena_array(l->a, count, sizeof *c.until),
-	            .ends = arena_array(l->a, count, sizeof *c.ends)};
+	            .ends = arena_array(l->a, count, sizeof *c.ends),
+	            .left = (int64_t)count * LOOKS};
 	int64_t kept = 0, inside = 0;
 	for (uint32_t pos = 1; pos <= r->count; pos++) {
 		const Live *x = &r->at[pos];
