@@ -10,8 +10,8 @@
  * What was measured, of chains that keep 1 to 12 values of [64, 256] to [1024, 1024] on v4, v5e, v6e and v7x
  * (tests/vmem/test_vmem_measured.py):
  *
- * - A column of the tile's rows, reduced or loaded: chains of 63 ops keep all that is alive, of 59 nothing. Of less than
- *   three values waits.c has what waits.
+ * - A column of the tile's rows, reduced or loaded: chains of 63 ops keep all that is alive, of 59 nothing. Of less
+ *   than three values waits.c has what waits.
  * - One element, loaded or reduced, and spread over the tile or over the row that meets it: chains of 23 ops keep all.
  * - All is what is alive at once in the order of the program, within a quarter of a tile; of tiles of 1 MiB and more
  *   half of it at least. A call that is several ops keeps what is alive in it.
