@@ -218,10 +218,7 @@ static Fate fate_of(const Invariants *v, const KStmt *s) {
 static StmtId copied(Kernel *k, StmtId s, RegionId to) {
 	const KStmt old = *kernel_stmt(k, s);
 	KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
-	StmtId copy = kernel_append(k, to, old.op, old.arg_count, args, old.int_count, old.ints);
-	kernel_stmt(k, copy)->flags = old.flags;
-	kernel_stmt(k, copy)->from = old.from;
-	kernel_stmt(k, copy)->also = old.also;
+	StmtId copy = kernel_append_like(k, to, s, args);
 	kernel_result_like(k, copy, old.result, k->values.at[old.result].name);
 	return copy;
 }

@@ -269,10 +269,8 @@ static KArg ahead_of(Ahead *h, KArg x) {
 	KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
 	for (uint32_t i = 0; i < old.arg_count; i++)
 		args[i] = ahead_of(h, args[i]);
-	StmtId copy = kernel_append(k, h->b->at, old.op, old.arg_count, args, old.int_count, old.ints);
-	kernel_stmt(k, copy)->flags = old.flags | KSTMT_AHEAD;
-	kernel_stmt(k, copy)->from = old.from;
-	kernel_stmt(k, copy)->also = old.also;
+	StmtId copy = kernel_append_like(k, h->b->at, def, args);
+	kernel_stmt(k, copy)->flags |= KSTMT_AHEAD;
 	ValueId v = kernel_result_like(k, copy, x.value, k->values.at[x.value].name);
 	vec_push(k->arena, &h->made, ((Converted){x.value, v}));
 	return karg_value(v);

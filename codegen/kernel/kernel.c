@@ -429,6 +429,15 @@ StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, con
 	return s;
 }
 
+StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args) {
+	const KStmt old = *kernel_stmt(k, like);
+	StmtId s = kernel_append(k, r, old.op, old.arg_count, args, old.int_count, old.ints);
+	kernel_stmt(k, s)->flags = old.flags;
+	kernel_stmt(k, s)->from = old.from;
+	kernel_stmt(k, s)->also = old.also;
+	return s;
+}
+
 StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_count, const KArg *args,
                             uint32_t int_count, const int64_t *ints) {
 	StmtId s = stmt_make(k, op, arg_count, args, int_count, ints);

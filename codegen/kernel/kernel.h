@@ -516,6 +516,8 @@ StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, con
                      const int64_t *ints);
 StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_count, const KArg *args,
                             uint32_t int_count, const int64_t *ints);
+/* Another of the same op, attributes, flags and places in the source, with as many arguments; it gives nothing yet. */
+StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args);
 /* A branch there, still empty, that is taken where the condition holds; its body is its region. */
 StmtId kernel_insert_when(Kernel *k, StmtId before, IntId condition, const char *name);
 /* The shape of what a reference selects; returns its rank. */

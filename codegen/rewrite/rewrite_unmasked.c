@@ -369,11 +369,8 @@ static void copy_to(Unmasked *u, RegionId to) {
 			if (args[i].kind == KARG_VALUE && args[i].value < count && now[args[i].value] != NONE)
 				args[i].value = now[args[i].value];
 		}
-		StmtId made = kernel_append(k, to, old.op, old.arg_count, args, old.int_count, old.ints);
+		StmtId made = kernel_append_like(k, to, s, args);
 		kernel_stmt(k, made)->function = old.function;
-		kernel_stmt(k, made)->from = old.from;
-		kernel_stmt(k, made)->also = old.also;
-		kernel_stmt(k, made)->flags = old.flags;
 		for (uint32_t i = 0; i < old.result_count; i++)
 			now[old.result + i] = kernel_result_like(k, made, old.result + i, NULL);
 		if (s == u->last)
