@@ -344,7 +344,7 @@ probe-ops: build need-venv
 
 # tests/plan/tiling/rules.json and docs/tiling.md: about ten minutes on two idle cores.
 probe-tiling: need-venv
-	$(WITH_PYTHON) tests/plan/tiling/tiling_probe.py
+	PYTHONPATH=python:tests JAX_PLATFORMS=cpu $(PYTHON) tests/plan/tiling/tiling_probe.py
 
 # The race table. ROW=TEXT prints the rows that hold it, SIDE=ours|helion|hand measures only that side, KNOWN=1 nothing.
 BENCH_PART = $(if $(ROW)$(SIDE),$(if $(ROW),--row '$(ROW)') $(if $(SIDE),--side $(SIDE)),-o docs/results.md) $(if $(KNOWN),--known)

@@ -97,8 +97,8 @@ TARGET_FIELD = re.compile(
     rf'^FIELD\((\w+), (\w+), "([^"]*)", ([^,]+), ([^,]+), ([^,]+),\s+({STRING}(?:\s*{STRING})*)\)',
     re.MULTILINE,
 )
-VALUE = re.compile(r"\.(\w+) =\s*(.*?),?\)?\s*/\* (.*?) \*/")
-ABSENT = {"NEEDED": "needed", "MOST": "the most of any chip", "OF_FIRST": "as on every TPU"}
+VALUE = re.compile(r"\.(\w+) =[ \t]*(.*?),?\)?[ \t]*/\* (.*?) \*/")
+ABSENT = {"NEEDED": "needed", "MOST": "the most of any chip", "OF_FIRST": "as on v4"}
 
 
 def target_fields():

@@ -132,6 +132,10 @@ void operand_take_within(Planner *p, Operand *o, const Within *in);
 /* hbm_layout.c: XLA lays the array out with its last two dims swapped, and so the kernel takes it. */
 bool operand_lies_swapped(Planner *p, const Operand *o);
 void remark_swapped(Plan *plan);
+/* How a slice of its block is cut. What takes an input's buffer over lies in HBM as the input does. */
+static inline TileUse operand_slice_use(const Operand *o) {
+	return o->output && o->alias_of == NONE ? TILE_SLICE_OUT : TILE_SLICE;
+}
 /* placement.c: makes a window that a loop copies legal for the last two dims, as `use` asks, with a boundary view where
  * that helps. Returns NULL, or what is wrong. */
 const char *operand_align(Planner *p, Operand *o, int64_t *block, Affine *index, uint32_t tensor_rank, TileUse use);

@@ -108,7 +108,7 @@ static bool splits_tiles(const Planner *p, const AccessWant *w) {
 		return false;
 	const Want *row = &w->dim[w->rank - 2];
 	int64_t width = w->dim[w->rank - 1].extent;
-	int64_t rows = target_row_multiple(p->m->target, TILE_COPY, dtype_bits(t->dtype), width);
+	int64_t rows = target_row_multiple(p->m->target, TILE_COPY_OUT, dtype_bits(t->dtype), width);
 	return row->kind == WANT_AT ||
 	       (row->size != row->extent && (row->size % rows || !affine_multiple(&row->at, rows)));
 }

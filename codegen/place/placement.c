@@ -212,7 +212,8 @@ enum { PARTS_MAX = 16 };
 /* Dims that grid dims inside of dim k walk must lie in the block whole: their steps come between two of the same. False
  * where a step's part of such a dim would start at no whole tile. */
 static bool cover_inner(Planner *p, const Operand *o, const AccessWant *w, uint32_t k, Candidate *c) {
-	int64_t rows = target_row_multiple(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), o->shape[o->rank - 1]);
+	int64_t rows = target_row_multiple(p->m->target, operand_slice_use(o), dtype_vmem_bits(o->dtype),
+	                                   o->shape[o->rank - 1]);
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		int64_t multiple = d + 1 == o->rank ? p->m->target->lanes : d + 2 == o->rank ? rows : 1;

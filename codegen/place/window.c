@@ -82,7 +82,7 @@ static int64_t rows_around(Planner *p, const Operand *o, const AccessWant *w, ui
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
 	bool clips = p->plan->loops.at[w->loop].type == LOOP_EMIT_PIPELINE;
-	TileUse use = TILE_COPY;
+	TileUse use = w->store ? TILE_COPY_OUT : TILE_COPY;
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
@@ -285,7 +285,7 @@ static int64_t slice_multiple(const Planner *p, const Operand *o, uint32_t d) {
 	if (d + 2 < o->rank)
 		return 1;
 	return d + 1 == o->rank ? p->m->target->lanes
-	                        : target_row_multiple(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype),
+	                        : target_row_multiple(p->m->target, operand_slice_use(o), dtype_vmem_bits(o->dtype),
 	                                              o->block[o->rank - 1]);
 }
 
@@ -300,7 +300,8 @@ static bool slice_ok(Planner *p, const Operand *o, uint32_t d, int64_t size, con
 	if (!affine_traced(p, at))
 		return d + 1 < o->rank || !tiles_of_one_row(o);
 	return d + 2 == o->rank && affine_multiple(at, size) &&
-	       target_takes_rows(p->m->target, TILE_SLICE, dtype_vmem_bits(o->dtype), o->block[o->rank - 1], size);
+	       target_takes_rows(p->m->target, operand_slice_use(o), dtype_vmem_bits(o->dtype), o->block[o->rank - 1],
+	                         size);
 }
 
 int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at) {
@@ -353,7 +354,7 @@ void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
 		return;
 	int bits = dtype_vmem_bits(o->dtype);
 	bool part = lane->window < o->block[o->rank - 1] ||
-	            !target_takes_rows(p->m->target, TILE_SLICE, bits, o->block[o->rank - 1], 1);
+	            !target_takes_rows(p->m->target, operand_slice_use(o), bits, o->block[o->rank - 1], 1);
 	bool aligned = affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2));
 	row->size = 1;
 	if (part && !aligned && (turned || affine_traced(p, &row->start)))

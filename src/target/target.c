@@ -60,7 +60,7 @@ static const char *const members[] = {"base",
 #undef FIELD
                                       NULL};
 
-static const char *const tile_uses[] = {"block", "copy", "clipped", "slice", NULL};
+static const char *const tile_uses[] = {"block", "copy", "clipped", "slice", "copy_out", "slice_out", NULL};
 static const char *const tile_kinds[] = {"wide", "narrow", "powers", NULL};
 
 typedef struct TargetJob {

@@ -11,6 +11,9 @@ typedef enum TileUse {
 	TILE_COPY,    /* a window copied between HBM and VMEM: make_async_copy, emit_pipeline */
 	TILE_CLIPPED, /* windows of emit_pipeline the last of which reaches past the array's end */
 	TILE_SLICE,   /* a slice of a block in VMEM, from a start that the kernel computes */
+	/* The same of an array that the kernel makes, whose tiles XLA chooses by what reads it: */
+	TILE_COPY_OUT,
+	TILE_SLICE_OUT,
 	TILE_USES
 } TileUse;
 

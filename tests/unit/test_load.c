@@ -205,6 +205,13 @@ static void test_tile_rows(void **state) {
 	assert_false(target_takes_rows(v6e, TILE_COPY, 16, 256, 12));
 	assert_false(target_takes_rows(v6e, TILE_COPY, 16, 256, 1));
 	assert_false(target_takes_rows(v6e, TILE_CLIPPED, 16, 256, 4));
+	/* On v7x XLA may lay out what a kernel makes in taller tiles than what it reads. */
+	const Target *v7x = target_find("v7x");
+	assert_int_equal(target_row_multiple(v7x, TILE_COPY, 16, 256), 8);
+	assert_int_equal(target_row_multiple(v7x, TILE_COPY_OUT, 16, 256), 16);
+	assert_true(target_takes_rows(v7x, TILE_COPY_OUT, 16, 256, 8));
+	assert_int_equal(target_row_multiple(v7x, TILE_SLICE_OUT, 16, 128), 16);
+	assert_int_equal(target_row_multiple(v6e, TILE_SLICE_OUT, 16, 128), 8);
 	Source s = {
 		.name = "t",
 		.text = "{\"base\": \"v6e\", \"tile_rows\": {\"copy\": {\"wide\": [8, 16, 32, 64], \"powers\": [0, 0, "

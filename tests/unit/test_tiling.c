@@ -64,8 +64,9 @@ static void check_lanes(const Target *t, const json_t *rules, const char *questi
 static void check_clipped(const Target *t, int bits, const json_t *rules) {
 	for (int is_wide = 0; is_wide < 2; is_wide++) {
 		const char *layout = is_wide ? wide[0] : narrow[0];
-		int64_t rows = int_max(measured(rules, layout, "multiple"), measured(rules, layout, "ragged"));
-		assert_int_equal(target_row_multiple(t, TILE_CLIPPED, bits, is_wide ? 256 : 128), rows);
+		int64_t width = is_wide ? 256 : 128, copied = target_row_multiple(t, TILE_COPY, bits, width);
+		assert_int_equal(target_row_multiple(t, TILE_CLIPPED, bits, width),
+		                 int_max(copied, measured(rules, layout, "ragged")));
 	}
 }
 
@@ -79,24 +80,25 @@ static void check_dtype(const json_t *root, const char *chip, const char *name) 
 	check_lanes(t, block, "multiple");
 	assert_int_equal(refused(windows), dtype == DTYPE_BOOL);
 	if (dtype != DTYPE_BOOL) {
-		check_rows(t, TILE_COPY, bits, windows, "multiple");
-		check_powers(t, TILE_COPY, bits, windows);
+		check_rows(t, TILE_COPY_OUT, bits, windows, "multiple"); /* it brings one and takes one away */
+		check_powers(t, TILE_COPY_OUT, bits, windows);
 		check_clipped(t, bits, windows);
 	}
 	static const char *const copies[] = {"copy_in", "copy_out"}, *const slices[] = {"load", "store"};
+	static const TileUse copy_use[] = {TILE_COPY, TILE_COPY_OUT}, slice_use[] = {TILE_SLICE, TILE_SLICE_OUT};
 	for (size_t i = 0; i < 2; i++) {
 		const json_t *copy = rules_of(root, chip, copies[i], name);
 		const json_t *slice = rules_of(root, chip, slices[i], name);
 		assert_int_equal(refused(copy), dtype == DTYPE_BOOL);
 		if (dtype != DTYPE_BOOL) {
-			check_rows(t, TILE_COPY, bits, copy, "steps");
-			check_rows(t, TILE_COPY, bits, copy, "hint");
-			check_powers(t, TILE_COPY, bits, copy);
+			check_rows(t, copy_use[i], bits, copy, "steps");
+			check_rows(t, copy_use[i], bits, copy, "hint");
+			check_powers(t, copy_use[i], bits, copy);
 			check_lanes(t, copy, "hint");
 		}
-		check_rows(t, TILE_SLICE, vmem_bits, slice, "steps");
-		check_rows(t, TILE_SLICE, vmem_bits, slice, "hint");
-		check_powers(t, TILE_SLICE, vmem_bits, slice);
+		check_rows(t, slice_use[i], vmem_bits, slice, "steps");
+		check_rows(t, slice_use[i], vmem_bits, slice, "hint");
+		check_powers(t, slice_use[i], vmem_bits, slice);
 		check_lanes(t, slice, "hint");
 	}
 }

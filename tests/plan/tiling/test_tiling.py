@@ -12,11 +12,13 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import kit  # noqa: E402
+import proof  # noqa: E402
 import tiling_kernels as kernels  # noqa: E402
 import tiling_page as page  # noqa: E402
 import tiling_probe as probe  # noqa: E402
+from beside import beside  # noqa: E402
 from builder import Doc, G, dt, f32, sym, t  # noqa: E402
-from pallasc.aot import compile_many  # noqa: E402
+from pallasc.aot import compile_many, compile_one  # noqa: E402
 from pallasc.errors import CompileError  # noqa: E402
 
 needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="needs libtpu")
@@ -25,8 +27,12 @@ ROWS = 960
 # Asks for nothing: what is refused under the real target is printed under this one.
 LENIENT = {
     use: {kind: [1, 1, 1, 1] for kind in ("wide", "narrow")}
-    for use in ("block", "copy", "clipped", "slice")
+    for use in ("block", "copy", "clipped", "slice", "copy_out", "slice_out")
 }
+
+
+# Their stores start at computed rows.
+CUT_OUT = ("dispatch_4096_1024", "grouped_int8_8192_1024", "jagged_softmax_8192_256")
 
 
 def test_smallest():
@@ -133,3 +139,13 @@ def test_what_compiles_is_accepted_and_nothing_else(target, tmp_path):
         if result.ok != accepted
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@needs_libtpu
+@pytest.mark.parametrize("graph", CUT_OUT)
+def test_kernels_are_taken_beside_arrays_of_8_bits(graph):
+    """What they store is cut in rows, which XLA may lay out otherwise there."""
+    module = kit.compiled(proof.document(graph), "v7x")
+    assert "multiple_of" in module.source
+    result = compile_one(beside(module), "v7x")
+    assert result.ok, result.message

@@ -6,6 +6,7 @@ all other dims are whole.
 
 import dataclasses
 
+from beside import beside
 from pallasc.module import Module
 
 HEAD = """import jax
@@ -79,7 +80,8 @@ def _module(body, inputs):
         {"name": f"x{i}", "dtype": dtype, "shape": list(shape)}
         for i, (dtype, shape) in enumerate(inputs)
     ]
-    return Module(HEAD.format(info=info) + "\n" + body.replace("NAMES", names), "probe.py")
+    text = HEAD.format(info=info) + "\n" + body.replace("NAMES", names)
+    return beside(Module(text, "probe.py"))
 
 
 def _index_map(layout, index):

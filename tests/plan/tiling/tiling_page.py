@@ -19,11 +19,17 @@ target file may give for elements of 32, 16, 8 and 4 bits:
 
     {{"base": "v6e", "tile_rows": {{"copy": {{"wide": [8, 16, 32, 64], "powers": [0, 0, 0, 0]}}}}}}
 
-`block`, `copy`, `clipped` (windows of emit_pipeline that reach past the end) and `slice` have each
-`wide`, what rows are multiples of; `narrow`, the same where the last dim is no wider than
-`lanes`; and `powers`, the sum of the smaller powers of two that are legal from multiples of
-themselves. `make check` compares the built-in targets with the rules below, asks the compiler for a
-sample of them again, and compiles kernels on both sides of each.
+`block`, `copy`, `clipped` (windows of emit_pipeline that reach past the end), `slice`, and the
+`copy_out` and `slice_out` of arrays that the kernel makes have each `wide`, what rows are multiples
+of; `narrow`, the same where the last dim is no wider than `lanes`; and `powers`, the sum of the
+smaller powers of two that are legal from multiples of themselves. `make check` compares the
+built-in targets with the rules below, asks the compiler for a sample of them again, and compiles
+kernels on both sides of each.
+
+XLA chooses how arrays are tiled in HBM by what is in the module beside the kernel: on v7x those of
+16 bits that it makes come in tiles of 16 rows where a dot reads them, or where an array of 8 bits
+is made anywhere. What a kernel reads keeps 8 rows, and what it updates in place. The modules that
+were asked about make such an array.
 
 A layout names the array: `n` is the dim that is cut, the others are whole; `r` is 32 and `b` 2.
 A *traced* start is one that the kernel computes. "8; 1 2 4" means any multiple of 8, and also 1, 2

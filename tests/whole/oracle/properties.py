@@ -13,6 +13,7 @@ import kit
 import numpy as np
 import spread
 import values
+from beside import beside
 from pallasc import aot, compare, reference
 from pallasc.errors import KernelError, ModuleError, PallascError
 from pallasc.module import Module
@@ -91,6 +92,8 @@ class TpuCompiler:
     def examine(self, case):
         """The outcome of its verdict: it takes the kernel, in no more VMEM than said.
 
+        The kernel is part of a program that makes an array of 8 bits, too.
+
         `case` has a `chip`, the target.
         """
         chip = case["chip"]
@@ -100,7 +103,7 @@ class TpuCompiler:
             return _refused(refused)
         except Find as find:
             return _find(find)
-        self.job = Module(source, "<drawn>"), chip
+        self.job = beside(Module(source, "<drawn>")), chip
         if self.results is None:
             self.results = aot.compile_many(self._jobs(), timeout=AOT_SECONDS)
         result = next(self.results)
