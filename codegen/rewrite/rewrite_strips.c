@@ -480,16 +480,61 @@ static Total start_fold(Cut *c, StmtId s, RegionId r) {
 	return t;
 }
 
+static bool same_shape(const Kernel *k, KArg x, ValueId as) {
+	const KValue *a = &k->values.at[as], *b = x.kind == KARG_VALUE ? &k->values.at[x.value] : NULL;
+	return b && kernel_same_shape(a->rank, a->shape, b->rank, b->shape);
+}
+
+/* The numbers of the row's columns. */
+static bool counts_columns(const Cut *c, KArg x) {
+	StmtId s = def_of(c, x);
+	return s != NONE && kernel_stmt(c->k, s)->op == K_IOTA && c->spans[x.value] &&
+	       kernel_stmt(c->k, s)->ints[0] + 1 == (int64_t)c->k->values.at[x.value].rank;
+}
+
+/* The sum of what is chosen where a column's number is the row's own, as a label is, and 0 elsewhere: of one column at
+ * most. The choice; NONE. */
+static StmtId choice_of(const Cut *c, StmtId fold) {
+	const Kernel *k = c->k;
+	KArg x = *kernel_arg(k, fold, 0);
+	StmtId where = def_of(c, x), eq;
+	if (kernel_stmt(k, fold)->op != K_SUM || where == NONE || kernel_stmt(k, where)->op != OP_WHERE ||
+	    c->uses[x.value] != 1 || !karg_is_number(*kernel_arg(k, where, 2), 0))
+		return NONE;
+	for (uint32_t i = 0; i < 2; i++)
+		if (!same_shape(k, *kernel_arg(k, where, i), x.value))
+			return NONE;
+	eq = def_of(c, *kernel_arg(k, where, 0));
+	if (eq == NONE || kernel_stmt(k, eq)->op != OP_EQ)
+		return NONE;
+	KArg a = *kernel_arg(k, eq, 0), b = *kernel_arg(k, eq, 1);
+	return (counts_columns(c, a) && !is_spanning(c, b)) || (counts_columns(c, b) && !is_spanning(c, a)) ? where
+	                                                                                                    : NONE;
+}
+
+/* `total` and what the strip adds to it: nothing is added up of a choice of one column. */
 static KArg fold(Cut *c, const Total *t, RegionId r, ValueId carried) {
-	uint16_t op = kernel_stmt(c->k, t->stmt)->op;
-	const KArg args[2] = {karg_value(carried), karg_value(mapped(c, folded(c, t->stmt).value))};
-	StmtId s = append_like(c, r, t->stmt,
-	                       op == K_MAX   ? K_FOLD_MAX
-	                       : op == K_MIN ? K_FOLD_MIN
-	                                     : K_FOLD_SUM,
-	                       2, args);
-	kernel_stmt(c->k, s)->flags &= (uint16_t)~KSTMT_NARROW;
-	ValueId v = kernel_result_like(c->k, s, carried, NULL);
+	Kernel *k = c->k;
+	uint16_t op = kernel_stmt(k, t->stmt)->op;
+	StmtId where = choice_of(c, t->stmt), s;
+	if (where != NONE) {
+		KValue x = k->values.at[carried];
+		ValueId none = kernel_op(k, r, K_ZEROS, x.dtype, x.rank, x.shape, 0, NULL, 0, NULL);
+		const KArg args[3] = {karg_value(none), karg_value(mapped(c, kernel_arg(k, where, 0)->value)),
+		                      karg_value(mapped(c, kernel_arg(k, where, 1)->value))};
+		s = append_like(c, r, t->stmt, K_FOLD_WHERE, 3, args);
+		const KArg sum[2] = {karg_value(carried), karg_value(kernel_result_like(k, s, carried, NULL))};
+		s = append_like(c, r, t->stmt, OP_ADD, 2, sum);
+	} else {
+		const KArg args[2] = {karg_value(carried), karg_value(mapped(c, folded(c, t->stmt).value))};
+		s = append_like(c, r, t->stmt,
+		                op == K_MAX   ? K_FOLD_MAX
+		                : op == K_MIN ? K_FOLD_MIN
+		                              : K_FOLD_SUM,
+		                2, args);
+	}
+	kernel_stmt(k, s)->flags &= (uint16_t)~KSTMT_NARROW;
+	ValueId v = kernel_result_like(k, s, carried, NULL);
 	name_total(c, t, v);
 	return karg_value(v);
 }

@@ -110,6 +110,42 @@ def test_a_mean_is_a_sum_that_is_divided():
     assert "%2 = div %1, 512 : float32[8, 1]" in lines
 
 
+PICKED = """
+x = load x_ref[...] : float32[8, 512]
+column = iota axis=1 : int32[1, 512]
+label = full 130 : int32[8, 1]
+%1 = eq column, label : bool[8, 512]
+%2 = where %1, x, 0.0 : float32[8, 512]
+t = sum %2 keep=1 axes=(1) : float32[8, 1]
+%3 = mul x, t : float32[8, 512]
+store y_ref[...], %3
+"""
+
+
+def test_what_one_column_gives_is_chosen():
+    """Nothing is added up of a strip in which a row's number is that of one column at most."""
+    lines = cut(text(PICKED))
+    at = lines.index("  %3 = zeros : float32[8, 128]")
+    assert lines[at + 1 : at + 3] == [
+        "  %4 = fold_where %3, %2, x : float32[8, 128]",
+        "  t = add t, %4 : float32[8, 128]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("eq column", "ge column"),  # of many columns
+        ("x, 0.0", "x, 1.0"),
+        ("t = sum", "t = max"),
+        ("mul x, t", "mul %2, t"),  # it is read besides
+        ("full 130 : int32[8, 1]", "full 130 : int32[8, 512]"),
+    ],
+)
+def test_what_others_give_is_added_up(old, new):
+    assert "fold_where" not in "".join(cut(text(PICKED.replace(old, new))))
+
+
 def test_a_range_of_columns_starts_at_the_strip():
     index = """
     i = iota axis=1 : int32[1, 512]
