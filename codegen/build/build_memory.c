@@ -453,7 +453,7 @@ static KArg kept(Builder *b, NodeId n, bool keep_unit, Dtype dtype, KArg value, 
 }
 
 /* What is stored around it, where Mosaic slices nothing: x, and what stands there, `old` if that is read already. */
-static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype dtype, KArg old) {
+static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype dtype, KArg old, IntId there) {
 	const Operand *o = &b->plan->operands.at[access->operand];
 	Dtype wide = dtype_turned(dtype);
 	bool around = old.kind != KARG_NONE && changes_around(b, access);
@@ -464,7 +464,7 @@ static KArg put(Builder *b, const Access *access, bool keep_unit, KArg x, Dtype 
 	if (x.kind != KARG_VALUE || !b->k->values.at[x.value].rank)
 		x = build_shaped(b, K_BROADCAST, dtype, rank, shape, 1, &x);
 	old = build_converted(b, old, from, wide);
-	x = build_put(b, access, keep_unit ? o->unit : NONE, build_converted(b, x, dtype, wide), old);
+	x = build_put(b, access, keep_unit ? o->unit : NONE, build_converted(b, x, dtype, wide), old, there);
 	return build_converted(b, x, wide, dtype);
 }
 
@@ -493,7 +493,7 @@ static KArg combined(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value,
 
 /* The value combined with what stands there, and what the write leaves alone as it is. Of a scatter, `mask`: where it
  * writes. */
-static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask, KArg old) {
+static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg value, KArg mask, KArg old, IntId there) {
 	const Value *v = &b->plan->values[n];
 	const Operand *o = &b->plan->operands.at[v->access->operand];
 	bool atomic = op_is_atomic(node_get(b->m, n)->op);
@@ -504,7 +504,7 @@ static void write_value(Builder *b, NodeId n, bool keep_unit, Dtype in, KArg val
 		value = chosen(b, n, keep_unit, in, value, mask, old);
 	value = build_converted(b, value, in, held);
 	store(b, v->access, keep_unit,
-	      access_turns(v->access) ? put(b, v->access, keep_unit, value, held, old) : value);
+	      access_turns(v->access) ? put(b, v->access, keep_unit, value, held, old, there) : value);
 }
 
 /* The dtype in which the write combines. */
@@ -519,9 +519,9 @@ KArg build_old_at(Builder *b, NodeId n) {
 	return old_value(b, n, false, accumulator_of(o) != NONE ? DTYPE_F32 : dtype_turned(o->dtype), (KArg){0});
 }
 
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old) {
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old, IntId there) {
 	Dtype in = write_dtype(b, n);
-	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask, old);
+	write_value(b, n, false, in, build_converted(b, value, karg_dtype(b, value), in), mask, old, there);
 }
 
 /* A store or an atomic. */
@@ -540,5 +540,5 @@ void build_write(Builder *b, NodeId n) {
 	bool keep_unit = !v->access->column && stored_as_row(b, arg) && o->unit != NONE && o->unit + 2 == o->rank &&
 	                 v->access->perm_rank == 0;
 	Dtype in = write_dtype(b, n);
-	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0}, (KArg){0});
+	write_value(b, n, keep_unit, in, written(b, n, 2, keep_unit, in), (KArg){0}, (KArg){0}, NONE);
 }

@@ -625,7 +625,7 @@ static void keep_old(Walk *w, const Access *access, KArg old) {
 	KArg to = slot(w, w->s->old, &rank, shape);
 	if (w->s->lanes) {
 		KArg zeros = build_shaped(b, K_ZEROS, karg_dtype(b, old), rank, shape, 0, NULL);
-		old = build_put(b, access, NONE, old, zeros);
+		old = build_put(b, access, NONE, old, zeros, NONE);
 	}
 	if (access->column && !has_shape(b, old, rank, shape))
 		old = build_unary(b, K_TO_ROW, karg_dtype(b, old), old);
@@ -703,10 +703,11 @@ void build_scatter(Builder *b, NodeId n) {
 	if (mask != NONE)
 		under = build_binary(b, OP_NE, DTYPE_BOOL, along_old(&w, n, at_position(&w, s->masks)),
 		                     karg_integer(0));
-	if (chooses)
+	bool within = chooses && under.kind == KARG_NONE && build_puts_within(access);
+	if (chooses && !within)
 		under = under.kind == KARG_NONE ? karg_int(there)
 		                                : build_binary(b, OP_LOGICAL_AND, DTYPE_BOOL, under, karg_int(there));
-	build_write_at(b, n, x, under, old);
+	build_write_at(b, n, x, under, old, within ? there : NONE);
 	b->at = body;
 	walk_end(&w, (KArg){0});
 	if (s->old != NONE)

@@ -93,7 +93,14 @@ static KArg spread(Builder *b, const SliceDim *s, KArg x, int64_t axis) {
 	return rotated(b, x, shift_of(b, s), axis);
 }
 
-KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old) {
+bool build_puts_within(const Access *access) {
+	bool any = false;
+	for (uint32_t i = 0; i < access->rank; i++)
+		any = any || (access->dim[i].window && !is_kept_row(access, i));
+	return any;
+}
+
+KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old, IntId there) {
 	Dtype dtype = karg_dtype(b, old);
 	int64_t axis = 0;
 	for (uint32_t i = 0; i < access->rank; i++) {
@@ -112,9 +119,12 @@ KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old
 		if (is_gone(s, i == unit))
 			continue;
 		const int64_t ints[] = {axis++, s->size};
-		if (s->window && !is_kept_row(access, i))
-			x = build_op(b, K_WITHIN, dtype, 3, (const KArg[]){old, x, build_int_arg(b, shift_of(b, s))}, 2,
-			             ints);
+		if (!s->window || is_kept_row(access, i))
+			continue;
+		IntId first = shift_of(b, s);
+		if (there != NONE) /* else behind all of them */
+			first = int_choose(b->k, there, first, number(b, s->window));
+		x = build_op(b, K_WITHIN, dtype, 3, (const KArg[]){old, x, build_int_arg(b, first)}, 2, ints);
 	}
 	return x;
 }

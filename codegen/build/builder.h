@@ -140,8 +140,8 @@ KArg build_element(Builder *b, const Access *access, Dtype to);
 /* What stands at the position of a write, or in all lanes around it (Places.lanes), in 32 bits. */
 KArg build_old_at(Builder *b, NodeId n);
 /* What is written at one position: `value`, of the region's dims, under `mask` if there is one. `old`: build_old_at(),
- * if it is there already. */
-void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old);
+ * if it is there already. `there`: of what build_puts_within(), nothing is written where this does not hold; NONE. */
+void build_write_at(Builder *b, NodeId n, KArg value, KArg mask, KArg old, IntId there);
 KArg build_load(Builder *b, NodeId n);
 void build_write(Builder *b, NodeId n);
 /* `scalar_ref[0]`, or the number that it is. */
@@ -157,8 +157,11 @@ IntId build_base(Builder *b, const SliceDim *s);
 KDim build_around(Builder *b, const SliceDim *s);
 /* What an access reads, of what is read around it; `unit`: a dim that stays although one position is read; NONE. */
 KArg build_turned(Builder *b, const Access *access, uint32_t unit, KArg x);
-/* What is written around it: x in its place in what stands there. */
-KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old);
+/* What is written around it: x in its place in what stands there, or that alone where `there` is not NONE and does not
+ * hold. */
+KArg build_put(Builder *b, const Access *access, uint32_t unit, KArg x, KArg old, IntId there);
+/* Its place is chosen among those around it. */
+bool build_puts_within(const Access *access);
 
 /* build_remote.c */
 /* The mesh, and a barrier before all else: no copy comes to a device that is not in the kernel. */
