@@ -335,7 +335,7 @@ void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 
 void slice_single(Planner *p, const Operand *o, SliceDim *dims) {
 	for (uint32_t d = 0; d < o->rank; d++)
-		if (dims[d].kind != SLICE_AT || dims[d].window)
+		if (dims[d].kind != SLICE_AT || (dims[d].window && d + 2 != o->rank))
 			return;
 	slice_around(p, o, o->rank - 1, &dims[o->rank - 1]);
 }
