@@ -35,6 +35,9 @@ static KArg rounded(const Kernel *k, StmtId s) {
 	return here && kernel_stmt(k, def)->op == K_FLOAT16_BITS ? *kernel_arg(k, def, 0) : (KArg){0};
 }
 
+/* Its numbers are elements: no counts or places. */
+static bool takes_elements(uint16_t op) { return op < K_FIRST || op == K_SCALAR || op == K_FULL; }
+
 static void lower(Kernel *k, StmtId s, void *data) {
 	(void)data;
 	KStmt *stmt = kernel_stmt(k, s);
@@ -54,9 +57,13 @@ static void lower(Kernel *k, StmtId s, void *data) {
 		if ((gives && from_bits) || (takes && bits))
 			stmt->op = K_LET;
 	} else {
-		for (uint32_t i = 0; gives && i < stmt->arg_count; i++)
-			if (kernel_arg(k, s, i)->kind == KARG_REAL)
-				*kernel_arg(k, s, i) = karg_integer(bits_of(kernel_arg(k, s, i)->real));
+		for (uint32_t i = 0; gives && i < stmt->arg_count; i++) {
+			KArg *x = kernel_arg(k, s, i);
+			if (x->kind == KARG_REAL)
+				*x = karg_integer(bits_of(x->real));
+			else if (x->kind == KARG_INTEGER && takes_elements(stmt->op))
+				*x = karg_integer(bits_of((double)x->integer));
+		}
 	}
 }
 
