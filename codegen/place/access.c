@@ -260,8 +260,9 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 			continue;
 		SliceDim *s = &access->dim[d];
 		*s = (SliceDim){.kind = want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .size = want->size};
-		s->start = start_in_ref(p->a, access, o, win, d, want->at);
-		if (s->kind == SLICE_RANGE && want->size == (win ? win->block[d] : o->block[d]))
+		int64_t block = win ? win->block[d] : o->block[d];
+		s->start = block == 1 ? affine_int(0) : start_in_ref(p->a, access, o, win, d, want->at);
+		if (s->kind == SLICE_RANGE && want->size == block)
 			s->kind = SLICE_ALL;
 		slice_place(p, o, d, s);
 	}

@@ -547,7 +547,9 @@ void held_access(Planner *p, const AccessWant *w, Access *access) {
 	for (uint32_t i = 0; i < w->rank; i++) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
-		Affine start = affine_add(p->a, want->at, affine_scale(p->a, o->index[d], -o->block[d]));
+		Affine start = o->block[d] == 1
+		                       ? affine_int(0)
+		                       : affine_add(p->a, want->at, affine_scale(p->a, o->index[d], -o->block[d]));
 		if (want->kind == WANT_AT)
 			access->dim[d] = (SliceDim){.kind = SLICE_AT, .start = start, .size = 1};
 		else if (want->size != o->block[d]) /* as large as the block, it is nowhere else */

@@ -340,6 +340,14 @@ void slice_single(Planner *p, const Operand *o, SliceDim *dims) {
 	slice_around(p, o, o->rank - 1, &dims[o->rank - 1]);
 }
 
+/* One element. */
+static bool single(const Operand *o, const SliceDim *dims) {
+	bool all = true;
+	for (uint32_t d = 0; d < o->rank; d++)
+		all = all && dims[d].kind == SLICE_AT;
+	return all;
+}
+
 /* Only a lane is left, and something around it. */
 static bool only_a_lane(const Operand *o, const SliceDim *dims) {
 	for (uint32_t d = 0; d < o->rank; d++)
@@ -350,6 +358,12 @@ static bool only_a_lane(const Operand *o, const SliceDim *dims) {
 
 void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
 	SliceDim *row = &dims[o->rank - 2], *lane = &dims[o->rank - 1];
+	if (single(o, dims) && !row->window && !lane->window && affine_traced(p, &row->start) &&
+	    !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2))) { /* of a whole row */
+		lane->window = o->block[o->rank - 1];
+		lane->multiple = p->m->target->lanes;
+		return;
+	}
 	if (!only_a_lane(o, dims) || !affine_traced(p, &lane->start))
 		return;
 	int bits = dtype_vmem_bits(o->dtype);
@@ -368,16 +382,18 @@ void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
  * with unaligned indices", and writes all of a row's lanes or whole tiles of rows (libtpu 0.0.51). */
 static bool part_ok(Planner *p, const Operand *o, const SliceDim *lane, bool store) {
 	int64_t lanes = p->m->target->lanes;
-	if (lane->kind != SLICE_RANGE || lane->window || lane->size == o->block[o->rank - 1])
+	if (lane->window || lane->size == o->block[o->rank - 1])
 		return true;
 	return !store && lane->size % lanes == 0 && affine_divisible(p, &lane->start, lanes);
 }
 
 void slice_both(Planner *p, const Operand *o, SliceDim *dims, bool lanes_move, bool store) {
 	SliceDim *row = &dims[o->rank - 2], *lane = &dims[o->rank - 1];
-	lanes_move = lanes_move || (lane->kind == SLICE_RANGE && affine_traced(p, &lane->start));
-	if ((lanes_move || !part_ok(p, o, lane, store)) && row->kind != SLICE_ALL && !row->window && !row->parts &&
-	    affine_traced(p, &row->start) && !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2)))
+	bool whole = lane->kind == SLICE_ALL || single(o, dims); /* of one element slice_keep_row() reads the row */
+	lanes_move = lanes_move || (!whole && affine_traced(p, &lane->start));
+	if ((lanes_move || (!whole && !part_ok(p, o, lane, store))) && row->kind != SLICE_ALL && !row->window &&
+	    !row->parts && affine_traced(p, &row->start) &&
+	    !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2)))
 		slice_around(p, o, o->rank - 2, row);
 }
 

@@ -44,7 +44,7 @@ static void lower(Kernel *k, StmtId s, void *data) {
 	bool gives = stmt->result_count == 1 && k->values.at[stmt->result].dtype == DTYPE_F16;
 	bool takes = stmt->arg_count > 0 && is_half(k, *kernel_arg(k, s, 0));
 	if (stmt->op == K_CONVERT && gives) {
-		stmt->op = K_FLOAT16_BITS;
+		stmt->op = takes ? K_LET : K_FLOAT16_BITS;
 	} else if (stmt->op == K_CONVERT && takes) {
 		KArg x = rounded(k, s);
 		stmt->op = x.kind == KARG_VALUE ? K_FLOAT16_ROUNDED : K_FLOAT16_VALUE;
