@@ -9,9 +9,10 @@
  * cycles on v6e, of 4096 bfloat16). The row comes once and stays. Not of kernels that reduce along columns, too: they
  * spill more then (layer norm backward of 8192 x 4096, v6e: 0.1278 ms, 0.1268 with the copy).
  *
- * And the kernel has no loops, on some of which libtpu fails ("Allocation ... dematerialized"), and computes strip by
- * strip, or reduces what it reads. A pointwise tile that is read at once is scheduled with what makes it, and spills
- * (exp of 8192 x 8192, v6e: 951,000 cycles, 847,000 with a copy of the array, 695,000 in strips). */
+ * And the kernel has no loops, and reads nothing of the block at computed positions, on some of which libtpu fails
+ * ("Allocation ... dematerialized"), and computes strip by strip, or reduces what it reads. A pointwise tile that is
+ * read at once is scheduled with what makes it, and spills (exp of 8192 x 8192, v6e: 951,000 cycles, 847,000 with a
+ * copy of the array, 695,000 in strips). */
 #include "costs.h"
 #include "codegen/lower/lower.h"
 
@@ -58,6 +59,17 @@ static bool reduces(const Planner *p, bool columns) {
 	return false;
 }
 
+/* Something of its block is read at a position that the kernel computes. */
+static bool read_at_positions(const Planner *p, uint32_t operand) {
+	for (NodeId n = graph_first(p->m, p->plan->root); n != NONE; n = node_get(p->m, n)->next) {
+		const Access *access = p->plan->values[n].access;
+		for (uint32_t d = 0; access && access->operand == operand && d < access->rank; d++)
+			if (access->dim[d].kind != SLICE_ALL && access->dim[d].start.count > 0)
+				return true;
+	}
+	return false;
+}
+
 void plan_fused(Planner *p) {
 	const Target *t = p->m->target;
 	int64_t left = 2 * t->fused_bytes;
@@ -68,7 +80,7 @@ void plan_fused(Planner *p) {
 		int64_t bytes = vmem_bytes(t, o->dtype, o->rank, o->block);
 		bool comes = is_row(o) ? may_fuse(p, o) && !reduces(p, true)
 		                       : operand_may_fuse(p, o) && comes_once(p->plan, o);
-		o->fused = comes && bytes <= left && !is_alias(p->plan, i);
+		o->fused = comes && bytes <= left && !is_alias(p->plan, i) && !read_at_positions(p, i);
 		left -= o->fused ? bytes : 0;
 	}
 }

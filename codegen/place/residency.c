@@ -45,8 +45,8 @@ static bool count_traffic(Planner *p, const AccessWants *wants, Readers *r) {
 		Operand copied = {0}, *o = &blocks[i];
 		int64_t block[DIM_MAX];
 		Affine index[DIM_MAX];
-		if (!can_be_copied(p, w, &copied, block, index))
-			return false;
+		if (want_gathers(w) != NONE || !can_be_copied(p, w, &copied, block, index))
+			return false; /* its copies put pieces together, which a block does not */
 		*o = (Operand){.space = SPACE_WINDOW, .input = true};
 		if (!operand_array(p, o, w) || !operand_block(p, o, w, false))
 			return false;

@@ -358,10 +358,11 @@ static bool only_a_lane(const Operand *o, const SliceDim *dims) {
 
 void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
 	SliceDim *row = &dims[o->rank - 2], *lane = &dims[o->rank - 1];
-	if (single(o, dims) && !row->window && !lane->window && affine_traced(p, &row->start) &&
+	if (single(o, dims) && !row->window && !affine_traced(p, &lane->start) && affine_traced(p, &row->start) &&
 	    !affine_divisible(p, &row->start, slice_multiple(p, o, o->rank - 2))) { /* of a whole row */
 		lane->window = o->block[o->rank - 1];
 		lane->multiple = p->m->target->lanes;
+		lane->last = 0;
 		return;
 	}
 	if (!only_a_lane(o, dims) || !affine_traced(p, &lane->start))

@@ -1,4 +1,4 @@
-"""Documents that read or change what stands at positions that a scalar gives, of all kinds of arrays.
+"""Documents that read or change what stands at positions that a scalar gives.
 
 An element of the index is a position (`s`), the first one (`0`), or all of the dim (`:`).
 """
@@ -9,7 +9,7 @@ DTYPES = (
     *("float32", "bfloat16", "float16", "float8_e4m3fn"),
     *("int32", "int16", "int8", "uint8", "bool"),
 )
-SHAPES = ([2, 1], [64, 7], [100, 300], [3, 40, 130], [1, 300], [300], [5])
+SHAPES = ([2, 1], [64, 7], [100, 300], [256, 256], [3, 40, 130], [4, 1, 256], [1, 300], [300], [5])
 ADDED = ("float32", "bfloat16", "int32", "int8")  # atomically
 WHAT = ("load", "store a number", "store a tile", "add")
 
