@@ -121,7 +121,15 @@ def bare(text):
 
 
 def same_but_numbers(a, b):
-    """Whether two texts are equal but for the numbers in names: `m_2` there is `m_1` here."""
+    """Whether two texts are equal but for the numbers in names: `m_2` there is `m_1` here.
+
+    Each kernel has names of its own.
+    """
+    kernels = [re.split(r"\n(?=kernel |host\()", text) for text in (a, b)]
+    return len(kernels[0]) == len(kernels[1]) and all(map(_same_but_numbers, *kernels))
+
+
+def _same_but_numbers(a, b):
     a, b = (re.findall(r'"(?:[^"\\]|\\.)*"|\w+|.|\n', text) for text in (a, b))
     pairs = set(zip(a, b, strict=False))
     bases = {tuple(re.sub(r"_\d+(?=_|$)", "", name) for name in pair) for pair in pairs}

@@ -118,6 +118,16 @@ def test_texts_that_differ_in_numbers_of_names(old, new, same):
     assert executed.same_but_numbers(SAME, SAME.replace(old, new)) == same
 
 
+def test_each_kernel_has_names_of_its_own():
+    """The second kernel calls `total_1` what the first calls `total`, in one of two texts."""
+    kernel = SAME[SAME.index("\nkernel ") : SAME.index("\nhost(")]
+    other = kernel.replace("kernel k", "kernel l")
+    texts = [SAME.replace("\nhost(", f"{other}\nhost(")]
+    texts.append(SAME.replace("\nhost(", f"{other.replace('total', 'total_1')}\nhost("))
+    assert texts[0] != texts[1]
+    assert executed.same_but_numbers(*texts)
+
+
 LAST = """program p for v6e
 input x float32[8, 100]
 output y float32[8, 100]
