@@ -28,7 +28,7 @@ EQUAL = {
     "rotate": 44,
     "transpose": 85,
     "permute": 91,
-    "mask": 81,
+    "mask": 79,
 }
 EQUAL_ROWS = 208
 # Some of those of which every class is: one of each kind of layout, fold and relayout.

@@ -3,7 +3,7 @@
 import importlib.util
 import zlib
 
-import positions
+import at_positions as positions
 import properties
 import pytest
 
