@@ -3,7 +3,8 @@
  * Mosaic keeps one register of rows or lanes that are all alike, as of a constant. What a loop carries lies as what it
  * starts with and what a step gives of that lie together. Where one carried value is computed of another, it lies
  * otherwise in a second step still, and Mosaic, which looks at two (libtpu 0.0.51), then says "Invalid relayout" or
- * "Lane broadcast". A choice by an index of rows and lanes, which always holds, is alike in none.
+ * "Lane broadcast"; and where a step has one packed element of an array meet what is packed. A choice by an index of
+ * rows and lanes, which always holds, is alike in none.
  *
  *     %1 = full 5 : int32[8, 128] initial            %1 = full 5 : int32[8, 128] initial
  *     loop carry (a = %1, b = %2) {                  %3 = iota axis=1 : int32[8, 128] initial
@@ -13,6 +14,8 @@
  *     }                                              %7 = where %6, %1, 0 : int32[8, 128] initial
  *                                                    ... loop carry (a = %7, b = %12) */
 #include "rewrite.h"
+
+#include <math.h>
 
 enum { ROWS_ALIKE = 1, LANES_ALIKE = 2, ALL_ALIKE = ROWS_ALIKE | LANES_ALIKE };
 
@@ -138,8 +141,10 @@ static KArg made(Kernel *k, StmtId loop, KValue like, uint16_t op, Dtype dtype, 
 	return x;
 }
 
-/* A constant zero: of a choice between such nothing is left. */
+/* A constant zero, as infinities may become where they are ints: of a choice between such nothing is left. */
 static bool is_zero(const Kernel *k, KArg x) {
+	if (x.kind == KARG_REAL && !isfinite(x.real))
+		return true;
 	if (x.kind != KARG_VALUE)
 		return karg_is_number(x, 0) || (x.kind == KARG_BOOL && !x.boolean);
 	StmtId s = k->values.at[x.value].def;
@@ -167,8 +172,43 @@ static KArg chosen(Kernel *k, StmtId loop, KArg x) {
 
 static bool hands_on_registers(const Kernel *k, StmtId s) {
 	const KStmt *stmt = kernel_stmt(k, s);
-	return (stmt->loop->type == LOOP_FORI || stmt->loop->rank == 0) &&
-	       stmt->arg_count == stmt->loop->carried.count && stmt->arg_count > 1;
+	return (stmt->loop->type == LOOP_FORI || stmt->loop->rank == 0) && stmt->arg_count == stmt->loop->carried.count;
+}
+
+/* What was converted, in the end. */
+static KArg unconverted(const Kernel *k, KArg x) {
+	while (x.kind == KARG_VALUE && k->values.at[x.value].def != NONE &&
+	       kernel_stmt(k, k->values.at[x.value].def)->op == K_CONVERT)
+		x = *kernel_arg(k, k->values.at[x.value].def, 0);
+	return x;
+}
+
+static bool is_packed(const KValue *v) { return is_tile(v) && dtype_bits(v->dtype) < 32; }
+
+/* What a step hands on is packed, and was met by one packed element, of an array: Mosaic spreads that over lanes which
+ * it does not take for alike, as it takes what the loop starts with. */
+static bool meets_one_packed(const Kernel *k, StmtId s, uint32_t i) {
+	KArg x = *kernel_arg(k, region_last(k, kernel_stmt(k, s)->body), i);
+	if (x.kind != KARG_VALUE || !is_packed(&k->values.at[x.value]) ||
+	    size_from_last(&k->values.at[x.value], 0) == 1)
+		return false;
+	KArg met = unconverted(k, x);
+	StmtId def = met.kind == KARG_VALUE ? k->values.at[met.value].def : NONE;
+	bool meets = false;
+	for (uint32_t a = 0; def != NONE && kernel_stmt(k, def)->op < K_FIRST && a < kernel_stmt(k, def)->arg_count;
+	     a++) {
+		KArg y = unconverted(k, *kernel_arg(k, def, a));
+		const KValue *v = y.kind == KARG_VALUE ? &k->values.at[y.value] : NULL;
+		meets = meets || (v && is_packed(v) && size_from_last(v, 0) == 1 && size_from_last(v, 1) == 1);
+	}
+	return meets;
+}
+
+static bool any_meets_one_packed(const Kernel *k, StmtId s) {
+	bool any = false;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++)
+		any = any || meets_one_packed(k, s, i);
+	return any;
 }
 
 void rewrite_alike(Kernel *k) {
@@ -178,11 +218,15 @@ void rewrite_alike(Kernel *k) {
 		if (!hands_on_registers(k, s))
 			continue;
 		unsigned *alike = arena_array(k->arena, k->values.count + 1, sizeof *alike);
-		if (settles(k, alike, s))
+		bool settled = kernel_stmt(k, s)->arg_count < 2 || settles(k, alike, s);
+		if (settled && !any_meets_one_packed(k, s))
 			continue;
+		if (settled)
+			kernel_walk(k, k->body, find_alike, alike);
 		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 			KArg x = *kernel_arg(k, s, i);
-			if (!starts_alike(k, alike, s, i) || x.kind != KARG_VALUE || k->values.at[x.value].rank < 2)
+			if (!starts_alike(k, alike, s, i) || x.kind != KARG_VALUE || k->values.at[x.value].rank < 2 ||
+			    (settled && !meets_one_packed(k, s, i)))
 				continue;
 			x = chosen(k, s, x); /* arguments may have moved */
 			*kernel_arg(k, s, i) = x;

@@ -73,3 +73,44 @@ def test_packed_elements_are_chosen_in_32_bits(dtype):
 )
 def test_others_stay(changed):
     assert not any("iota" in line for line in rewritten(**changed))
+
+
+ONE = """program p for v5e
+input x {dtype}[1, {lanes}]
+output y {dtype}[1, 128]
+
+kernel k {{
+  in x_ref vmem {dtype}[1, {lanes}] of [1, {lanes}] at (0, 0) buffers 1
+  out y_ref vmem {dtype}[1, 128] of [1, 128] at (0, 0) buffers 1
+  %1 = full {first} : {dtype}[1, 128] initial
+  y = loop step(j) fori_loop step j carry (a = %1) : {dtype}[1, 128] {{
+    dim j steps (2) full 2 tail 0 size 1
+    x = load x_ref[...] : {dtype}[1, {lanes}]
+    a_1 = mul a, x : {dtype}[1, 128]
+    yield a_1
+  }}
+  store y_ref[...], y
+}}
+
+host(x) {{
+  y = launch kernel=0, x : {dtype}[1, 128]
+  return y
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lanes", "first", "chosen"),
+    [
+        ("bfloat16", 1, "2.0", True),
+        ("bfloat16", 1, "-inf", True),
+        ("bfloat16", 128, "2.0", False),  # a whole row
+        ("float32", 1, "2.0", False),
+    ],
+)
+def test_a_packed_constant_that_one_element_meets(dtype, lanes, first, chosen):
+    before = ONE.format(dtype=dtype, lanes=lanes, first=first)
+    after = executed.rewrite(before, ["alike"])
+    arrays = [np.full((1, lanes), 3).astype(getattr(ml_dtypes, dtype, dtype))]
+    assert executed.Runs(arrays).differences(before, after) == []
+    assert ("iota" in after) == chosen
