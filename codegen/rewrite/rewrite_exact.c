@@ -115,11 +115,8 @@ static void find_stores(Kernel *k, StmtId s, void *data) {
 static void name_as(Kernel *k, ValueId x, ValueId like) {
 	KValue *to = kernel_value_at(k, x);
 	const KValue *from = &k->values.at[like];
-	if (to->name || to->var)
-		return;
-	to->name = from->name;
-	to->var = from->var;
-	to->exact = from->exact;
+	if (!to->name && !to->var)
+		to->name = from->name ? from->name : from->var;
 }
 
 /* The float32 value that is rounded and widened again. */

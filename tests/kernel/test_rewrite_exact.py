@@ -28,7 +28,7 @@ host(x, z) {
 def exact(body):
     """The statements after the rewrite, which computes what was computed, bit by bit."""
     before = HEAD + "".join(f"  {line}\n" for line in body.strip().splitlines()) + HOST
-    after = executed.rewrite(before, ["exact", "tidy"])
+    after = executed.rewrite(executed.rewrite(before, ["exact"]), ["tidy"])  # text between them
     values = np.random.default_rng(0).standard_normal((2, 8, 256), "float32")
     values[:, 0, :4] = np.nan, np.inf, -0.0, 1e-40
     arrays = [values[0].astype(ml_dtypes.bfloat16), values[1]]
@@ -86,6 +86,25 @@ store y_ref[...], again
 """)
     assert "again = maximum %2, 0.0 : float32[8, 256]" in lines
     assert lines[-1] == "store y_ref[...], again"
+
+
+def test_what_is_rounded_keeps_its_variable():
+    """The value before it would like the same, and something else reads it."""
+    lines = exact("""
+%1 = load x_ref[...] : bfloat16[8, 256]
+%2 = convert %1 : float32[8, 256]
+%3 = maximum %2, 0.0 : float32[8, 256]
+half = convert %3 : bfloat16[8, 256]
+wide = convert half : float32[8, 256]
+%4 = add half, half : bfloat16[8, 256]
+%5 = convert %4 : float32[8, 256]
+%6 = add wide, %5 : float32[8, 256]
+store y_ref[...], %6
+""")
+    assert lines[2:4] == [
+        "wide = maximum %2, 0.0 : float32[8, 256]",
+        "half = convert wide : bfloat16[8, 256]",
+    ]
 
 
 WIDE = "load z_ref[...] : float32[8, 256]"
