@@ -135,6 +135,8 @@ static void find_rounded(Kernel *k, StmtId s, void *data) {
 	x = e->as[v] = e->as[x] != NONE ? e->as[x] : x;
 	name_as(k, x, v);
 	name_as(k, x, narrow.value);
+	k->values.at[v].name = k->values.at[v].var = NULL; /* nothing reads it now */
+	kernel_remove(k, s);
 }
 
 void rewrite_exact(Kernel *k) {
