@@ -429,6 +429,23 @@ StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, con
 	return s;
 }
 
+bool kernel_op_views(uint16_t op) {
+	switch (op) {
+	case K_LET:
+	case K_RESHAPE:
+	case K_BROADCAST:
+	case K_TRANSPOSE:
+	case K_SWAPAXES:
+	case K_EXPAND_DIMS:
+	case K_TILE:
+	case K_INDEX:
+	case K_SLICE_IN_DIM:
+	case K_TO_ROW:
+	case K_TO_COLUMN: return true;
+	default: return false;
+	}
+}
+
 StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args) {
 	const KStmt old = *kernel_stmt(k, like);
 	StmtId s = kernel_append(k, r, old.op, old.arg_count, args, old.int_count, old.ints);

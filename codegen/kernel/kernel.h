@@ -539,6 +539,8 @@ void kernel_set_args(Kernel *k, StmtId s, uint32_t count, const KArg *args);
  * `shape` (kernel_infer()). */
 ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape,
                   uint32_t arg_count, const KArg *args, uint32_t int_count, const int64_t *ints);
+/* It gives elements of its one tile as they are, by another name or in another shape. */
+bool kernel_op_views(uint16_t op);
 /* Out of its region; it is not referred to any more. */
 void kernel_remove(Kernel *k, StmtId s);
 /* To the end of another region, or before a statement. */

@@ -333,19 +333,20 @@ void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 		slice_around(p, o, d, s);
 }
 
-void slice_single(Planner *p, const Operand *o, SliceDim *dims) {
-	for (uint32_t d = 0; d < o->rank; d++)
-		if (dims[d].kind != SLICE_AT || (dims[d].window && d + 2 != o->rank))
-			return;
-	slice_around(p, o, o->rank - 1, &dims[o->rank - 1]);
-}
-
 /* One element. */
 static bool single(const Operand *o, const SliceDim *dims) {
 	bool all = true;
 	for (uint32_t d = 0; d < o->rank; d++)
 		all = all && dims[d].kind == SLICE_AT;
 	return all;
+}
+
+void slice_single(Planner *p, const Operand *o, SliceDim *dims) {
+	bool around = false;
+	for (uint32_t d = 0; d < o->rank; d++)
+		around = around || (dims[d].window && d + 2 != o->rank);
+	if (single(o, dims) && !around)
+		slice_around(p, o, o->rank - 1, &dims[o->rank - 1]);
 }
 
 /* Only a lane is left, and something around it. */

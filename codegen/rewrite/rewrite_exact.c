@@ -26,29 +26,18 @@ static bool moves_elements(uint16_t op) {
 	case OP_WHERE:
 	case OP_MAXIMUM:
 	case OP_MINIMUM:
-	case K_LET:
 	case K_CHOOSE:
 	case K_MASK:
 	case K_KEEP:
 	case K_WITHIN:
-	case K_RESHAPE:
-	case K_BROADCAST:
-	case K_TRANSPOSE:
-	case K_SWAPAXES:
-	case K_EXPAND_DIMS:
-	case K_TILE:
-	case K_INDEX:
-	case K_SLICE_IN_DIM:
 	case K_CONCATENATE:
 	case K_STACK:
 	case K_PAD:
 	case K_ROLL:
 	case K_ROTATE:
-	case K_TO_ROW:
-	case K_TO_COLUMN:
 	case K_MAX:
 	case K_MIN: return true;
-	default: return false;
+	default: return kernel_op_views(op);
 	}
 }
 

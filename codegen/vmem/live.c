@@ -63,21 +63,7 @@ Live *live_operand(const Lives *l, const Live *x, uint32_t i) {
 }
 
 bool live_rounds_or_views(const Lives *l, const Live *x) {
-	switch (live_op(l, x)) {
-	case K_CONVERT:
-	case K_LET:
-	case K_RESHAPE:
-	case K_BROADCAST:
-	case K_TRANSPOSE:
-	case K_SWAPAXES:
-	case K_EXPAND_DIMS:
-	case K_TILE:
-	case K_INDEX:
-	case K_SLICE_IN_DIM:
-	case K_TO_ROW:
-	case K_TO_COLUMN: return true;
-	default: return false;
-	}
+	return live_op(l, x) == K_CONVERT || kernel_op_views(live_op(l, x));
 }
 
 Live *live_computed_as(const Lives *l, Live *x) {
