@@ -41,12 +41,24 @@ static bool moves_elements(uint16_t op) {
 	}
 }
 
+/* Argument i counts elements, or says where they stand, and is none. */
+static bool is_place(uint16_t op, uint32_t i) {
+	switch (op) {
+	case K_MASK:
+	case K_KEEP:
+	case K_ROTATE: return i == 1;
+	case K_WITHIN: return i == 2;
+	default: return false;
+	}
+}
+
 /* What all of its operands are; DTYPE_NONE: they differ. Of numbers 0 is in every dtype. */
 static Dtype common(const Exact *e, StmtId s) {
 	Dtype all = DTYPE_NONE;
 	for (uint32_t i = 0; i < kernel_stmt(e->k, s)->arg_count; i++) {
 		KArg x = *kernel_arg(e->k, s, i);
-		if (x.kind == KARG_REAL && x.real != 0)
+		bool number = x.kind == KARG_REAL || x.kind == KARG_INTEGER;
+		if (number && !karg_is_number(x, 0) && !is_place(kernel_stmt(e->k, s)->op, i))
 			return DTYPE_NONE;
 		if (x.kind != KARG_VALUE || e->k->values.at[x.value].dtype != DTYPE_F32)
 			continue;

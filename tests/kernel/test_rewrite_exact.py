@@ -127,6 +127,7 @@ OTHER = {
     "scratch of wide values": f"narrow = {WIDE}\n" + ROWS.strip().replace("{from}", "narrow"),
     "sums": rounded("add %2, %2"),
     "numbers that it may not hold": rounded("maximum %2, 1.00390625"),
+    "whole numbers that it may not hold": rounded("maximum %2, 257"),
     "another narrow float": """
 %1 = load x_ref[...] : bfloat16[8, 256]
 %2 = convert %1 : float32[8, 256]
