@@ -205,11 +205,10 @@ def digest(data):
 def measure(row, chip):
     """Measures what of a row on a chip is not known."""
     document = proof.document(row.production)
-    data = row.steering(document, np.random.default_rng(1)) if row.steering else {}
+    data = steering_of(row)
     known = stored().get(row.name, {}).get(chip, {})
     ways = ways_of(row, chip)
-    texts = [proof.kernel_text(module.source) for module in ways.values()]
-    jobs = {OURS: (key(*texts, digest(data)), cycles_of_ours, ways)}
+    jobs = {OURS: (key_of_ours(ways, data), cycles_of_ours, ways)}
     for public in ROWS[row.name]:
         source = inspect.getsource(public_kernels.KERNELS[public.kernel])
         asked = key(dataclasses.asdict(public), source, shapes_of(public, document), digest(data))
@@ -222,6 +221,18 @@ def measure(row, chip):
             entry["key"] = asked
         store(row, chip, name, entry)
         print(row.name, chip, name, entry, file=sys.stderr, flush=True)
+
+
+def steering_of(row):
+    """The arrays of a row that say what is done, by name."""
+    document = proof.document(row.production)
+    return row.steering(document, np.random.default_rng(1)) if row.steering else {}
+
+
+def key_of_ours(ways, data):
+    """What the cycles of ours, of these ways, depend on."""
+    texts = [proof.kernel_text(module.source) for module in ways.values()]
+    return key(*texts, digest(data))
 
 
 def ways_of(row, chip):

@@ -581,6 +581,15 @@ def test_serving_kernels_name_their_loop_type():
     assert list(serving.ways_of(row, "v6e")) == ["", "fori_loop"]
 
 
+@pytest.mark.parametrize("row", serving.serving_rows(), ids=lambda row: row.name)
+def test_serving_kernels_of_the_page_are_those_of_today(row):
+    """Else `make bench-serving` measures ours again, and `make bench KNOWN=1` writes the race."""
+    data = serving.steering_of(row)
+    for chip in serving.CHIPS:
+        known = serving.stored()[row.name][chip][serving.OURS]["key"]
+        assert known == serving.key_of_ours(serving.ways_of(row, chip), data), chip
+
+
 def test_serving_kernels_are_measured_once(monkeypatch, tmp_path):
     """What is known of the same kernels and data stays; what failed is tried again."""
     row = measured_row(monkeypatch, tmp_path, sure=True)
