@@ -221,8 +221,23 @@ static void give_variables(Kernel *k) {
 	kernel_part_names(k);
 }
 
+/* What a launch gives is unpacked; many results together (kernel_names.c). */
+static void name_launched(Kernel *host, StmtId id, void *data) {
+	KStmt *s = kernel_stmt(host, id);
+	(void)data;
+	if (s->op != K_LAUNCH || s->var)
+		return;
+	if (s->result_count > UNPACK_MAX)
+		s->name = "outputs";
+	for (uint32_t i = 0; i < s->result_count && s->result_count <= UNPACK_MAX; i++) {
+		KValue *x = &host->values.at[s->result + i];
+		x->name = x->name ? x->name : "output";
+	}
+}
+
 void program_give_variables(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++)
 		give_variables(p->kernels.at[i]);
+	kernel_walk(p->host, p->host->body, name_launched, NULL);
 	kernel_part_names(p->host);
 }
