@@ -136,6 +136,19 @@ static KArg interleaved(Builder *b, NodeId n, NodeId stack) {
 	return build_converted(b, e, compute != DTYPE_NONE ? compute : to, to);
 }
 
+/* Mosaic does not move bools, which are masks to it; nor, where packed elements are not computed with, makes it rows of
+ * one of whole rows of them. */
+static Dtype moved_in(const Builder *b, NodeId n) {
+	const Type *to = node_type(b->m, n), *from = node_type(b->m, node_input(b->m, n, 0));
+	bool ones = op_lanes(node_get(b->m, n)->op) == LANES_RESHAPE && from->count > 0 &&
+	            expr_number(b->m, to->dims[to->count - 1]) == 1 &&
+	            expr_number(b->m, from->dims[from->count - 1]) > 1;
+	bool packed = dtype_vmem_bits(to->dtype) < 32 && to->dtype != DTYPE_F16;
+	return to->dtype == DTYPE_BOOL                     ? DTYPE_I32
+	       : ones && packed && !b->m->target->bf16_vpu ? dtype_of_sums(to->dtype)
+	                                                   : to->dtype;
+}
+
 KArg build_view(Builder *b, NodeId n) {
 	static const int64_t lane_0[] = {K_ITEM_REST, 0, 0, K_ITEM_FIRST, 0, 1};
 	NodeId from = node_input(b->m, n, 0);
@@ -152,9 +165,8 @@ KArg build_view(Builder *b, NodeId n) {
 	KArg x = build_value(b, from, b->plan->values[n].wants);
 	if (view == VIEW_SHAPE_LANE_0)
 		return with_ints(b, K_INDEX, x, 6, lane_0);
-	/* Mosaic does not move bools, which are masks to it. */
-	Dtype dtype = node_type(b->m, n)->dtype;
-	return dtype == DTYPE_BOOL ? build_as(b, moved(b, n, build_as(b, x, DTYPE_I32)), dtype) : moved(b, n, x);
+	Dtype dtype = node_type(b->m, n)->dtype, by = moved_in(b, n);
+	return by == dtype ? moved(b, n, x) : build_as(b, moved(b, n, build_as(b, x, by)), dtype);
 }
 
 /* ---- what puts lanes elsewhere ---------------------------------------------------------------------------------- */

@@ -127,6 +127,13 @@ static Live *add(Region *r, StmtId s, ValueId v, Part part) {
 	return x;
 }
 
+/* x reads a tile whose lanes are rows of x, or a value of such rows. */
+static bool splits(const Lives *l, const Live *x, const Live *of) {
+	int64_t lanes = last_size(live_value(l, x)), before = last_size(live_value(l, of));
+	return live_op(l, x) == K_RESHAPE ? lanes < before && before % lanes == 0
+	                                  : part_streams(x->part) && of->split && lanes == before;
+}
+
 static void add_read(Region *r, Live *x, Live *of) {
 	if (of->region != r)
 		vec_push(r->of->a, &r->outside, of->value);
@@ -134,6 +141,7 @@ static void add_read(Region *r, Live *x, Live *of) {
 	x->reads++;
 	of->looped = of->looped || x->part == PART_LOOP;
 	x->loaded = x->loaded && of->loaded;
+	x->split = x->split || splits(r->of, x, of);
 	x->narrow = x->narrow || (of->narrow && !live_reduces_lanes(r->of, of));
 }
 

@@ -49,6 +49,7 @@ typedef struct Live {
 	bool carries;         /* it depends on a carried value */
 	bool frontier;        /* it does not, but something that does reads it */
 	bool loaded;          /* it is computed of loads, and of nothing that is there only after a barrier */
+	bool split;           /* its rows are lanes of a tile that it is computed of */
 	bool narrow;          /* it depends on elements of fewer than 32 bits, no reduction between */
 	/* waits.c */
 	uint32_t waits; /* AFTER() the last reduction along lanes that it depends on; 0: none */

@@ -12,6 +12,9 @@
  *   together, as many as a register has rows, and the registers hold as many as they are; of fewer bits a quarter more.
  * To [n, m, b] all of it goes, and a fifth or (of fewer bits) three tenths more. To [m, b, n] and [m, n, b] nothing
  *   waits.
+ * - Lanes that became rows, turned back to lanes, as where [256, 128] is given as [4096, 8] and XLA lays it out as [8,
+ *   4096]: 8 registers for each of the rows, but for 0.5 to 0.75 MiB (2 to 15.8 MiB; of 16 bits, where a register has
+ *   16 rows of them, and tiles of 16 lanes or more, as many as there are).
  * - A chip that moves rows one by one (spill_rows): any of these takes 2.2 times the tile, [m, b, n] 3 times of
  *   fewer than 32 bits, and 3.6 and 5 times where something is computed of it. A row that becomes a tile of its own, as
  *   by x[:, None, :] or a store to out[:, 0, :], takes a register, half more of fewer bits; where rows are stacked side
@@ -116,6 +119,17 @@ static int64_t transposed_size(const Lives *l, const Live *x) {
 	return before == rank - 2 ? tile * (is_narrow(live_value(l, x)) ? 13 : 12) / 10 : 0;
 }
 
+/* Of rows that were lanes, turned to lanes. */
+static int64_t turned_back_size(const Lives *l, const Live *x) {
+	enum { NONE_WAITS = 512 << 10 };
+	const Live *of = live_op(l, x) == K_SWAPAXES ? live_operand(l, x, 0) : NULL;
+	if (!of || !of->split)
+		return 0;
+	int64_t bytes = int_min(live_wide_bytes(l, of), TOO_MUCH / 16);
+	bool packed = l->t->bf16_vpu && is_narrow(live_value(l, of)) && last_size(live_value(l, of)) >= 16;
+	return packed ? bytes : int_max(8 * bytes - NONE_WAITS, 0);
+}
+
 /* ---- rows that become tiles ------------------------------------------------------------------------------------- */
 
 /* x[:, None, :]. */
@@ -151,7 +165,9 @@ static int64_t size_of(const Lives *l, const Live *x) {
 	int64_t bytes = rows && l->t->spill_rows ? separated_size(l, x) * l->t->spill_rows / 100 : 0;
 	if (x->part == PART_MOVE || live_op(l, x) == K_SORT)
 		return int_max(bytes, moved_size(l, x));
-	return x->part == PART_STREAM ? int_max(bytes, transposed_size(l, x)) : bytes;
+	if (x->part == PART_STREAM)
+		bytes = int_max(bytes, int_max(transposed_size(l, x), turned_back_size(l, x)));
+	return bytes;
 }
 
 /* Rolls by one distance after the other, as of a scan with a function, are not worked off one after the other. */
