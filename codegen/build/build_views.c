@@ -140,7 +140,7 @@ static KArg interleaved(Builder *b, NodeId n, NodeId stack) {
  * one of whole rows of them. */
 static Dtype moved_in(const Builder *b, NodeId n) {
 	const Type *to = node_type(b->m, n), *from = node_type(b->m, node_input(b->m, n, 0));
-	bool ones = op_lanes(node_get(b->m, n)->op) == LANES_RESHAPE && from->count > 0 &&
+	bool ones = op_lanes(node_get(b->m, n)->op) == LANES_RESHAPE && from->count > 0 && to->count > 0 &&
 	            expr_number(b->m, to->dims[to->count - 1]) == 1 &&
 	            expr_number(b->m, from->dims[from->count - 1]) > 1;
 	bool packed = dtype_vmem_bits(to->dtype) < 32 && to->dtype != DTYPE_F16;

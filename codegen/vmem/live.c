@@ -130,7 +130,7 @@ static Live *add(Region *r, StmtId s, ValueId v, Part part) {
 /* x reads a tile whose lanes are rows of x, or a value of such rows. */
 static bool splits(const Lives *l, const Live *x, const Live *of) {
 	int64_t lanes = last_size(live_value(l, x)), before = last_size(live_value(l, of));
-	return live_op(l, x) == K_RESHAPE ? lanes < before && before % lanes == 0
+	return live_op(l, x) == K_RESHAPE ? lanes > 0 && lanes < before && before % lanes == 0
 	                                  : part_streams(x->part) && of->split && lanes == before;
 }
 

@@ -73,7 +73,7 @@ KINDS = {
     "call_to_an_element": (tiles.chain(256, 256, "element", call="aten.asinh.default"), 1.5),
     "calls_to_an_element": (tiles.chain(256, 256, "element", call="aten.expm1.default"), 1.5),
     # of the greatest few lanes, found one after the other, the tiles that are reduced
-    "top_k": (top_k(block_sizes=[256]), 1.4),
+    "top_k": (top_k(block_sizes=[256]), 1.45),
 }
 
 
