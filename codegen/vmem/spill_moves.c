@@ -246,10 +246,17 @@ static int64_t reduced_size(const Lives *l, const Live *x) {
 	return wide_size(l, of) * (slow ? 24 : 5) / 4;
 }
 
+/* Copies of a tile side by side, where they start between whole registers. */
+static int64_t repeated_size(const Lives *l, const Live *x) {
+	const Live *of = live_op(l, x) == K_TILE ? live_operand(l, x, 0) : NULL;
+	bool beside = of && last_size(live_value(l, x)) > last_size(live_value(l, of)) && !in_whole_lanes(l, of);
+	return beside && last_size(live_value(l, of)) > 1 ? wide_size(l, x) * 7 / 4 : 0;
+}
+
 static int64_t size_of(const Lives *l, const Live *x) {
 	bool rows = x->part == PART_STORE ? stores_rows(l, x) : live_op(l, x) == K_STACK || separates(l, x);
 	int64_t bytes = rows && l->t->spill_rows ? separated_size(l, x) * l->t->spill_rows / 100 : 0;
-	bytes = int_max(bytes, bytes_moved_by_rows(l, x));
+	bytes = int_max(bytes, int_max(bytes_moved_by_rows(l, x), repeated_size(l, x)));
 	if (x->part == PART_MOVE || x->part == PART_SCAN)
 		return int_max(bytes, moved_size(l, x));
 	if (x->part == PART_STREAM)

@@ -5,6 +5,10 @@ An element of the index is a position (`s`), the first one (`0`), or all of the 
 
 import itertools
 
+import one_point
+from document import WHOLE
+from one_point import call, load, ref, store, tensor
+
 DTYPES = (
     *("float32", "bfloat16", "float16", "float8_e4m3fn"),
     *("int32", "int16", "int8", "uint8", "bool"),
@@ -13,57 +17,32 @@ SHAPES = ([2, 1], [64, 7], [100, 300], [256, 256], [3, 40, 130], [4, 1, 256], [1
 ADDED = ("float32", "bfloat16", "int32", "int8")  # atomically
 WHAT = ("load", "store a number", "store a tile", "add")
 
-_ALL = {"slice": [None, None, None]}
-
-
-def _ref(name):
-    return {"ref": name}
-
-
-def _call(name, target, *args):
-    return {"name": name, "target": target, "args": [*args]}
-
-
-def _tensor(name, role, dtype, shape):
-    return {"name": name, "role": role, "dtype": dtype, "shape": shape}
-
 
 def _nodes(what, dtype, index, kept):
     """(other tensors, nodes that do it) for the tensor `t`."""
     if what == "load":
-        shape = kept or [1]
-        into = [_ALL] * len(kept) or [0]
-        return [_tensor("o", "output", dtype, shape)], [
-            _call("o", "tile.host_tensor", "o"),
-            _call("v", "tile.load", _ref("t"), index),
-            _call("w", "tile.store", _ref("o"), into, _ref("v")),
-        ]
+        into = [WHOLE] * len(kept) or [0]
+        read = call("v", "tile.load", ref("t"), index)
+        return [tensor("o", "output", dtype, kept or [1])], [read, *store("o", into, "v")]
     if what == "store a tile":
-        return [_tensor("x", "input", dtype, kept)], [
-            _call("x", "tile.host_tensor", "x"),
-            _call("v", "tile.load", _ref("x"), [_ALL] * len(kept)),
-            _call("w", "tile.store", _ref("t"), index, _ref("v")),
+        given = [tensor("x", "input", dtype, kept)]
+        return given, [
+            *load("x", len(kept)),
+            call("w", "tile.store", ref("t"), index, ref("all_x")),
         ]
     op = "tile.atomic_add" if what == "add" else "tile.store"
-    full = _call("v", "tile.full", kept, 1, {"dtype": dtype})
-    return [], [full, _call("w", op, _ref("t"), index, _ref("v"))]
+    full = call("v", "tile.full", kept, 1, {"dtype": dtype})
+    return [], [full, call("w", op, ref("t"), index, ref("v"))]
 
 
 def document(what, dtype, shape, pattern):
     """One of them; `s` is at most the smallest dim that it stands for."""
-    index = [{"s": _ref("s"), "0": 0, ":": _ALL}[c] for c in pattern]
+    index = [{"s": ref("s"), "0": 0, ":": WHOLE}[c] for c in pattern]
     kept = [n for n, c in zip(shape, pattern, strict=True) if c == ":"]
     others, nodes = _nodes(what, dtype, index, kept)
-    role = "input" if what == "load" else "inout"
-    first = [_call("s", "tile.scalar", "s1"), _call("t", "tile.host_tensor", "t")]
-    last = {"name": "output", "op": "output", "args": [[]]}
-    return {
-        **{"format": "fxtile", "version": 1, "name": "positions"},
-        "tensors": [_tensor("t", role, dtype, shape), *others],
-        "scalars": [{"name": "s1", "dtype": "int32"}],
-        "block_sizes": [{"id": 0, "symbol": "u0", "extent": 1, "size": 1}],
-        "graphs": [{"id": 0, "kind": "root", "grid": [0], "nodes": [*first, *nodes, last]}],
-    }
+    given = tensor("t", "input" if what == "load" else "inout", dtype, shape)
+    first = [call("s", "tile.scalar", "s1"), call("t", "tile.host_tensor", "t")]
+    return one_point.document("positions", [given, *others], [*first, *nodes], ["s1"])
 
 
 def cases():
