@@ -229,6 +229,7 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 	const Operand *o = &p->plan->operands.at[access->operand];
 	const Window *win =
 		access->kind == REF_WINDOW ? &p->plan->loops.at[access->loop].windows.at[access->window] : NULL;
+	bool between = win && window_between_tiles(p, o, win);
 	access->rank = o->rank;
 	for (uint32_t d = 0; d < o->rank; d++)
 		access->dim[d].kind =
@@ -264,7 +265,7 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 		s->start = block == 1 ? affine_int(0) : start_in_ref(p->a, access, o, win, d, want->at);
 		if (s->kind == SLICE_RANGE && want->size == block)
 			s->kind = SLICE_ALL;
-		slice_place(p, o, d, s);
+		(between && block == o->block[d] ? slice_whole : slice_place)(p, o, d, s);
 	}
 }
 

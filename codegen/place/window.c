@@ -333,6 +333,28 @@ void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
 		slice_around(p, o, d, s);
 }
 
+bool window_between_tiles(const Planner *p, const Operand *o, const Window *win) {
+	bool between = false;
+	for (uint32_t d = o->rank > 1 ? o->rank - 2 : 0; d < o->rank && !win->dma; d++)
+		between = between || (win->block[d] != o->block[d] && win->block[d] % slice_multiple(p, o, d) != 0);
+	return between;
+}
+
+void slice_whole(Planner *p, const Operand *o, uint32_t d, SliceDim *s) {
+	int64_t multiple = slice_multiple(p, o, d);
+	if (s->kind == SLICE_ALL || d + 2 < o->rank || o->block[d] % multiple != 0) {
+		slice_place(p, o, d, s);
+		return;
+	}
+	s->multiple = multiple;
+	s->window = o->block[d];
+	s->last = 0;
+	plan_remark(p->plan,
+	            "%s: slices of %lld in dim %u of windows that start between tiles: all of it is read and turned to "
+	            "its place, which windows of whole tiles would save",
+	            p->m->tensors.at[o->tensor].name, (long long)s->size, d);
+}
+
 /* One element. */
 static bool single(const Operand *o, const SliceDim *dims) {
 	bool all = true;
