@@ -241,8 +241,19 @@ static bool has_loose_rows(const Plan *p) {
 	return false;
 }
 
+/* An array of one row in blocks of more, which are loaded as few rows are. */
+static bool has_lone_row(const Plan *p) {
+	for (uint32_t i = 0; i < p->operands.count; i++) {
+		const Operand *o = &p->operands.at[i];
+		if (o->rank > 1 && o->shape[o->rank - 2] == 1 && o->block[o->rank - 2] > 1)
+			return true;
+	}
+	return false;
+}
+
 static Dtype mask_dtype(const Builder *b, Dtype t, uint32_t rank, const int64_t *shape) {
-	return arith_mask_dtype(t, rank > 1 ? shape[rank - 2] : 1, has_loose_rows(b->plan));
+	int64_t rows = rank > 1 && !has_lone_row(b->plan) ? shape[rank - 2] : 1;
+	return arith_mask_dtype(t, rows, has_loose_rows(b->plan));
 }
 
 /* What a mask chooses of: a tile in the dtype of the choice. A number that stands where lanes are counted is one. */
