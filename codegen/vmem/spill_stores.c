@@ -205,14 +205,20 @@ static int64_t lone_rows_bytes(const Lives *l, Dtype t, int64_t bytes) {
 /* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
  * elements are moved row by row, a register each. Of 16 bits, where the tile has that row alone, a third of it; where a
  * chip moves rows one by one half of what is loaded, and all that is stored (v4, 128 rows: 1.4 registers each). A
- * ragged last step, which stands after its loop, keeps them again. */
+ * ragged last step, which stands after its loop, keeps them again. Rows of 32 bits that are no multiple of 8: v5e and
+ * v5p keep up to 0.9 registers of a row, for a load and a store of it together (of [24, 100] and [8, 100] rows). */
 static int64_t row_by_row(const Lives *l, const Live *x) {
 	const KRef *ref = ref_of(l, x);
 	const Live *value = accessed(l, x);
-	if (!value || !is_packed(l, x) || ref->rank < 3 || ref->dim[ref->rank - 2].kind != KDIM_AT)
+	if (!value || ref->rank < 3 || ref->dim[ref->rank - 2].kind != KDIM_AT)
 		return 0;
 	const KValue *v = live_value(l, value);
 	int64_t lanes = int_round_up(last_size(v), l->t->lanes);
+	if (!is_packed(l, x)) {
+		bool odd = v->rank > 2 && v->shape[v->rank - 2] % l->t->sublanes != 0;
+		bool keeps = odd && rows_of(v) >= l->t->sublanes && !l->t->bf16_vpu && !l->t->spill_rows;
+		return keeps ? rows_of(v) * lanes * l->t->sublanes * 2 : 0;
+	}
 	bool alone = l->k->buffers.at[ref->buffer].shape[ref->rank - 2] == 1;
 	int64_t together = !alone || dtype_bits(v->dtype) != 16 ? 1
 	                   : !l->t->spill_rows                  ? 3
