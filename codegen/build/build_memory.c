@@ -378,7 +378,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	uint32_t have_rank = row      ? stored_row_shape(b, arg->node, keep_unit, have)
 	                     : tensor ? built_shape(b, arg->node, form, have)
 	                              : 0;
-	bool swap = access->perm_rank && (!row || type_rank(b, arg->node) > 1); /* of one dim there is nothing to swap */
+	bool swap = access->perm_rank && (!row || type_rank(b, arg->node) > 1); /* of one dim there is none */
 	bool beside = tensor && !row && !access->column && keep_unit && type_rank(b, arg->node) >= 2;
 	bool spread = !swap && !beside && !kernel_same_shape(want_rank, want, have_rank, have);
 	bool moved = row || swap || beside || (tensor && spread);

@@ -186,8 +186,8 @@ int64_t slice_hint(Planner *p, const Operand *o, uint32_t d, const Affine *at);
 int64_t slice_block(Planner *p, const Operand *o, uint32_t d, int64_t size, const Affine *at);
 /* Makes a slice of dim d of a block in VMEM one that Mosaic takes: says what is read around it. */
 void slice_place(Planner *p, const Operand *o, uint32_t d, SliceDim *s);
-/* A window of a resident block that starts or ends between tiles, of which Mosaic loads no slice: all of the other dim is
- * read, and turned. */
+/* A window of a resident block that starts or ends between tiles, of which Mosaic loads no slice: all of the other dim
+ * is read, and turned. */
 bool window_between_tiles(const Planner *p, const Operand *o, const Window *win);
 void slice_whole(Planner *p, const Operand *o, uint32_t d, SliceDim *s);
 /* A single element is stored among those around it: Mosaic says of others "Cannot store scalars to VMEM". */
