@@ -110,6 +110,13 @@ STEPS = (
         "finds are in build/soak, made small: mend each, and keep it in tests/whole/oracle/finds",
     ),
     Step(
+        "configurations",
+        "random configurations of the coverage's graphs, through the TPU compiler",
+        f"{PYTHON} tests/whole/oracle/configured.py --seconds 1800 --seed {NIGHT}",
+        r"^\d+ .* taken.*",
+        "each one is printed with its graph, chip and configuration: mend it, and keep it as a find",
+    ),
+    Step(
         "planted",
         "small faults planted in the compiler, and whether a test sees each",
         f"make planted COUNT=100 SEED={NIGHT} RESULTS=build/nightly/planted.jsonl",
