@@ -112,7 +112,7 @@ STEPS = (
     Step(
         "configurations",
         "random configurations of the coverage's graphs, through the TPU compiler",
-        f"{PYTHON} tests/whole/oracle/configured.py --seconds 1800 --seed {NIGHT}",
+        f"{PYTHON} tests/whole/oracle/configured.py --seconds 600 --seed {NIGHT}",
         r"^\d+ .* taken.*",
         "each one is printed with its graph, chip and configuration: mend it, and keep it as a find",
     ),
