@@ -114,7 +114,7 @@ STEPS = (
         "random configurations of the coverage's graphs, through the TPU compiler",
         f"{PYTHON} tests/whole/oracle/configured.py --seconds 600 --seed {NIGHT}",
         r"^\d+ .* taken.*",
-        "each one is printed with its graph, chip and configuration: mend it, and keep it as a find",
+        "each is printed with its graph, chip and configuration: mend it, and keep it as a find",
     ),
     Step(
         "planted",

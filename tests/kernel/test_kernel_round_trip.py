@@ -14,7 +14,9 @@ def test_what_a_launch_gives_needs_no_names(tmp_path):
     unnamed = tmp_path / "unnamed.kernel"
     few = (kit.KERNELS / "attention.fori_loop.kernel").read_text()
     few = few.replace("out, lse = launch", "%10, %11 = launch")
-    unnamed.write_text(few.replace("reshape out", "reshape %10").replace("reshape lse", "reshape %11"))
+    unnamed.write_text(
+        few.replace("reshape out", "reshape %10").replace("reshape lse", "reshape %11")
+    )
     printed = kit.accepted(unnamed).out
     assert "    output, output_1 = call(" in printed
     assert "    return output.reshape((2, 2, 512, 128)), output_1.reshape((4, 512))\n" in printed
