@@ -12,8 +12,8 @@
  * - A reshape that joins rows to lanes, where the rows were no whole registers or no eight are left: 0.8 to 1.15 times
  *   what it joins, in 32 bits.
  * - What is compared for a reduction (`any`, the place of the greatest) or is to be widened for it: the tile in 32 bits
- *   (0.8 to 1.2 beside what waits), for products too, but 3 to 6 times of ints along lanes where rows are moved one by
- *   one.
+ *   (0.8 to 1.2 beside what waits), along lanes what comes of it, a register for 8 rows; for products too, but 3 to 6
+ *   times of ints along lanes where rows are moved one by one.
  * - Rows or lanes, by a distance that is known at run time: 1.3 times the tile. By several that are known, each of what
  *   the last one gave: 2 to 5.9 times.
  * - Dims before the last two that are transposed with them. For [b, m, n] to [n, b, m], planes of 32-bit [m, n] go
@@ -228,22 +228,22 @@ static int64_t separated_size(const Lives *l, const Live *x) {
 /* ---- reductions ------------------------------------------------------------------------------------------------- */
 
 /* What is reduced is a comparison, as an int, or the places of those that are equal; or narrow ints, widened. */
-static bool widens_for(const Lives *l, const Live *of) {
+static bool widens_for(const Lives *l, const Live *x, const Live *of) {
 	const Live *from = live_op(l, of) == K_CONVERT ? live_operand(l, of, 0) : NULL;
 	if (from)
 		return live_value(l, from)->dtype == DTYPE_BOOL ||
 		       (is_narrow(live_value(l, from)) && !dtype_is_float(live_value(l, from)->dtype));
-	return live_op(l, of) == OP_WHERE && live_value(l, of)->dtype == DTYPE_I32;
+	return live_op(l, x) == K_MIN && live_op(l, of) == OP_WHERE && live_value(l, of)->dtype == DTYPE_I32;
 }
 
 static int64_t reduced_size(const Lives *l, const Live *x) {
 	const Live *of = live_operand(l, x, 0);
 	bool product = live_op(l, x) == K_PROD;
-	if (!of || !(product || widens_for(l, of)))
+	if (!of || !(product || widens_for(l, x, of)))
 		return 0;
-	bool slow =
-		product && l->t->spill_rows && live_reduces_lanes(l, x) && !dtype_is_float(live_value(l, of)->dtype);
-	return wide_size(l, of) * (slow ? 24 : 5) / 4;
+	bool lanes = live_reduces_lanes(l, x);
+	bool slow = product && lanes && l->t->spill_rows && !dtype_is_float(live_value(l, of)->dtype);
+	return wide_size(l, lanes ? x : of) * (slow ? 24 : 5) / 4;
 }
 
 /* Copies of a tile side by side, where they start between whole registers. */
