@@ -113,13 +113,12 @@ static bool in_host_sizes(const Narrowing *w) {
 	return found;
 }
 
-/* A literal as large as the block may have been the block when the graph was traced; but 1 is that of a new dim, where
- * types follow from symbols alone. */
+/* A dim that is a number is none of the block's, however large: types hold for blocks of other sizes, too
+ * (verify_symbols.c). */
 static bool type_reads(const Narrowing *w, const Type *t) {
-	bool literal = w->size != 1 || w->m->typing != TYPING_ALWAYS;
 	bool found = t->kind == TYPE_SYM && in_arithmetic(w, t->sym);
 	for (uint32_t i = 0; t->kind == TYPE_TENSOR && i < t->count; i++)
-		found = found || in_arithmetic(w, t->dims[i]) || (literal && expr_is_int(w->m, t->dims[i], w->size));
+		found = found || in_arithmetic(w, t->dims[i]);
 	return found;
 }
 

@@ -145,7 +145,7 @@ def test_kernels_that_look_at_their_tiles_stay(graph):
 
 
 WIDE = {
-    "attention_delta": [1, 2],
+    "attention_delta": [2, 1],
     "add_in_place": [1, 3],
     "attention_d64": [2, 1],
     "fused_linear_jsd": [1],
@@ -159,6 +159,13 @@ WIDE = {
     "transposed_views": [2, 3],
     "int8_matmul": [1, 2],
 }
+
+
+def test_a_dim_as_large_as_the_block_hinders_nothing():
+    """Of 128 lanes, in blocks of 128 rows and of 64."""
+    for block in (128, 64):
+        source = kit.compiled("halves_of_output_65536", "v6e", block_sizes=[block]).source
+        assert "pl.BlockSpec((2048, 256)" in source
 
 
 @pytest.mark.parametrize("graph", WIDE)
