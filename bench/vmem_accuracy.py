@@ -87,7 +87,7 @@ class Triple:
     Attributes:
       graph, config, chip: the draw; `sizes` and `dtypes` are changes of the graph's document.
       source: the kernel, with the chip's limit in its text.
-      predicted, used, limit: bytes; used None if libtpu gave no size.
+      predicted, most, used, limit: bytes; used None if libtpu gave no size.
       ok: whether libtpu took the kernel.
     """
 
@@ -98,6 +98,7 @@ class Triple:
     dtypes: dict
     source: str
     predicted: int
+    most: int
     intermediates: int = 0
     used: int | None = None
     ok: bool = False
@@ -237,7 +238,7 @@ class Walk:
         source = with_all_vmem(module.source)
         sizes = {old: new for old, new in self.sizes.items() if old != new}
         draw = (self.graph, copy.deepcopy(self.config), self.chip, sizes, self.dtypes, source)
-        return Triple(*draw, vmem["total"], vmem["intermediates"])
+        return Triple(*draw, vmem["total"], vmem["most"], vmem["intermediates"])
 
 
 def kernel_hash(source):
@@ -266,7 +267,8 @@ def held():
         sizes = {old: new for old, new in draw["changes"] if isinstance(old, int)}
         dtypes = {old: new for old, new in draw["changes"] if isinstance(old, str)}
         given = draw["graph"], draw["config"], draw["chip"], sizes, dtypes, module.source
-        triple = Triple(*given, module.plan["vmem"]["total"])
+        vmem = module.plan["vmem"]
+        triple = Triple(*given, vmem["total"], vmem["most"])
         if same:
             triple.used, triple.ok, triple.kind = draw["used"], draw["taken"], draw["kind"]
         yield triple
@@ -390,6 +392,7 @@ def summary(triples):
         ("largest", f"{errors[-1]:.1%}"),
         ("predicted too low", f"{sum(ratio < 1 for ratio in ratios)}"),
         ("the lowest, predicted / used", f"{ratios[0]:.3f}"),
+        ("more used than the `vmem_most_bytes`", f"{sum(t.used > t.most for t in triples if t.ok)}"),
     ]
 
 

@@ -170,7 +170,8 @@ static void put_program_info(Printer *pr, Text *out, const KProgram *p) {
 	text_printf(out, "], \"config\": {%s},", config_text(pr, p->config));
 	if (p->sizes && *p->sizes)
 		text_printf(out, " \"sizes\": {%s},", p->sizes);
-	text_printf(out, " \"vmem_bytes\": %lld,", (long long)p->vmem_bytes);
+	text_printf(out, " \"vmem_bytes\": %lld, \"vmem_most_bytes\": %lld,", (long long)p->vmem_bytes,
+	            (long long)vmem_most(p->vmem_bytes));
 	put_parts(out, "vmem", &p->vmem);
 	text_printf(out, " \"flops\": %.0f, \"hbm_bytes\": %.0f,", p->flops, p->hbm_bytes);
 	put_parts(out, "estimate", &p->estimate);

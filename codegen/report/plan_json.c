@@ -557,6 +557,7 @@ static void put_vmem(Json *j) {
 	put_int(j, "scratch", v->scratch);
 	put_int(j, "intermediates", v->intermediates);
 	put_int(j, "total", v->total);
+	put_int(j, "most", vmem_most(v->total));
 	put_int(j, "asked", j->p->vmem_asked);
 	put_int(j, "limit", j->p->vmem_limit);
 	close_line(j, "}");

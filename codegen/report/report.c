@@ -47,9 +47,10 @@ static void put_headline(Report *r, const Roofline *roof) {
 	double seconds = roof->hbm_bound ? roof->hbm_seconds : roof->mxu_seconds;
 	const char *title = arena_printf(r->a, "%s for %s (%s)", p->module->name, t->name, t->device_kind);
 	report_line(r->out, 0, 2, "%s", title);
-	report_line(r->out, 0, 2, "Accepted: %s of %s VMEM (%s); at least %s, bound by %s.",
+	report_line(r->out, 0, 2, "Accepted: %s of %s VMEM (%s), at most %s; at least %s, bound by %s.",
 	            bytes_text(r->a, (double)p->vmem.total), bytes_text(r->a, (double)p->vmem_limit),
-	            percent_text(r, (double)p->vmem.total, (double)p->vmem_limit), time_text(r->a, seconds),
+	            percent_text(r, (double)p->vmem.total, (double)p->vmem_limit),
+	            bytes_text(r->a, (double)vmem_most(p->vmem.total)), time_text(r->a, seconds),
 	            roof->hbm_bound ? "HBM" : "the MXU");
 }
 

@@ -73,11 +73,34 @@ static unsigned reduced(const Kernel *k, StmtId s) {
 	return found;
 }
 
+static KVisit find_alike;
+
+/* Of what a loop gives: what its steps give of what it starts with, and of a loop that stays one what it starts with,
+ * too. */
+static void find_given(Kernel *k, StmtId s, unsigned *alike) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	const KLoop *loop = stmt->loop;
+	StmtId yield = region_last(k, stmt->body);
+	if (stmt->arg_count != loop->carried.count || yield == NONE || kernel_stmt(k, yield)->op != K_YIELD)
+		return;
+	for (uint32_t i = 0; i < loop->carried.count; i++)
+		alike[loop->carried.at[i]] =
+			spread(k, alike, *kernel_arg(k, s, i), &k->values.at[loop->carried.at[i]]);
+	kernel_walk(k, stmt->body, find_alike, alike);
+	for (uint32_t i = 0; i < stmt->result_count && i < loop->carried.count; i++) {
+		const KValue *v = &k->values.at[stmt->result + i];
+		unsigned gives = spread(k, alike, *kernel_arg(k, yield, i), v);
+		alike[stmt->result + i] = loop->type == LOOP_UNROLL ? gives : gives & alike[loop->carried.at[i]];
+	}
+}
+
 /* Statements come in the order of the program. */
 static void find_alike(Kernel *k, StmtId s, void *data) {
 	unsigned *alike = data;
 	const KStmt *stmt = kernel_stmt(k, s);
-	if (stmt->result == NONE || stmt->result_count != 1 || !is_tile(&k->values.at[stmt->result]))
+	if (stmt->op == K_LOOP && stmt->result != NONE)
+		find_given(k, s, alike);
+	if (stmt->op == K_LOOP || stmt->result == NONE || stmt->result_count != 1 || !is_tile(&k->values.at[stmt->result]))
 		return;
 	const KValue *v = &k->values.at[stmt->result];
 	unsigned found = is_pointwise(stmt->op) ? ALL_ALIKE : 0;

@@ -16,6 +16,8 @@
  * - All is what is alive at once in the order of the program, within a quarter of a tile; of tiles of 1 MiB and more
  *   half of it at least. A call that is several ops keeps what is alive in it.
  * - A scalar, a row that is loaded or reduced: nothing.
+ * - A chain that is stored, beside a store of what comes late: the same as if it met that (random numbers of [3, 127,
+ *   300] on all chips, before or behind a masked store).
  * - Of rows that are computed in strips, the same of one strip. */
 #include "live.h"
 
@@ -143,18 +145,25 @@ static int64_t alive(Chains *c, uint32_t first, uint32_t user) {
 	return most;
 }
 
-static int64_t kept_for(Chains *c, const Live *user) {
+/* The latest of what it reads. */
+static Late late_read(const Chains *c, const Live *user) {
 	Late late = LATE_NOTHING;
-	int64_t kept = 0, tile = live_wide_bytes(c->l, user);
 	for (uint32_t i = 0; i < user->reads; i++) {
 		const Live *of = c->l->reads.at[user->read + i];
 		late = of->region == c->r ? (Late)int_max(late, c->late[of->pos]) : late;
 	}
+	return late;
+}
+
+/* Of the chains that `user` ends, which waits for what is so late. */
+static int64_t kept_for(Chains *c, const Live *user, Late late) {
+	int64_t kept = 0;
 	for (uint32_t i = 0; late != LATE_NOTHING && i < user->reads && c->left > 0; i++) {
 		const Live *of = c->l->reads.at[user->read + i];
 		if (!is_link(c, of) || !is_tile(c, of) || c->seen[of->pos] == user->pos)
 			continue;
 		uint32_t first = user->pos;
+		int64_t tile = live_wide_bytes(c->l, user->part == PART_STORE ? of : user);
 		int64_t ops = mark_chain(c, of, user->pos, &first), most = alive(c, first, user->pos);
 		c->left -= user->pos - first;
 		bool all = late == LATE_ELEMENT ? most >= 2 * tile : ops >= LONG_CHAIN && most >= 3 * tile;
@@ -173,14 +182,19 @@ static int64_t region_chains(const Lives *l, const Region *r) {
 	            .ends = arena_array(l->a, count, sizeof *c.ends),
 	            .left = (int64_t)count * LOOKS};
 	int64_t kept = 0, inside = 0;
+	Late stored = LATE_NOTHING;
 	for (uint32_t pos = 1; pos <= r->count; pos++) {
 		const Live *x = &r->at[pos];
 		if (x->body)
 			inside = int_max(inside, region_chains(l, x->body));
 		c.late[pos] = (uint8_t)late_of(&c, x);
 		if (is_tile(&c, x) && part_streams(x->part) && c.late[pos] != LATE_NOTHING)
-			kept = int_max(kept, kept_for(&c, x));
+			kept = int_max(kept, kept_for(&c, x, late_read(&c, x)));
+		stored = (Late)int_max(stored, x->part == PART_STORE ? late_read(&c, x) : LATE_NOTHING);
 	}
+	for (uint32_t pos = 1; pos <= r->count && stored != LATE_NOTHING; pos++)
+		if (r->at[pos].part == PART_STORE)
+			kept = int_max(kept, kept_for(&c, &r->at[pos], stored));
 	return int_max(kept, inside);
 }
 

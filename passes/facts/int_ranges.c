@@ -204,6 +204,9 @@ static IntRange range_of_block(const IntRanges *r, NodeId n, BlockId b) {
 		end = block->extent != NONE && expr_value(m, block->extent, &value) ? one(value) : all;
 		begin = block->begin == NONE ? begin : expr_value(m, block->begin, &value) ? one(value) : all;
 	}
+	bool begins = node_get(m, n)->op == OP_TILE_BEGIN && range_is_one(begin) && range_is_one(end);
+	if (begins && end.high >= begin.low && end.high - m->block_size.at[b] <= begin.low) /* the only tile */
+		return begin;
 	int64_t most = int_max(m->block_size.at[b], range_is_one(end) ? end.high : 0), slack;
 	IntRange out = {int_min(begin.low, 0), end.high};
 	bool known = checked_mul(2, most, &slack) && checked_add(end.high, slack, &out.high);
@@ -346,6 +349,24 @@ static bool is_int(const Module *m, const Arg *a) {
 	return (t->kind == TYPE_TENSOR || t->kind == TYPE_SYM) && !dtype_is_float(t->dtype);
 }
 
+/* What the ranges decide of a comparison or of a logical op, of bools. */
+static IntRange range_of_test(uint16_t op, IntRange a, IntRange b) {
+	const IntRange either = {0, 1};
+	bool below = a.high < b.low, above = a.low > b.high, same = range_is_one(a) && range_is_one(b) && a.low == b.low;
+	switch (op) {
+	case OP_EQ: return same ? one(1) : below || above ? one(0) : either;
+	case OP_NE: return same ? one(0) : below || above ? one(1) : either;
+	case OP_LT: return below ? one(1) : a.low >= b.high ? one(0) : either;
+	case OP_LE: return above ? one(0) : a.high <= b.low ? one(1) : either;
+	case OP_GT: return above ? one(1) : a.high <= b.low ? one(0) : either;
+	case OP_GE: return below ? one(0) : a.low >= b.high ? one(1) : either;
+	default: break;
+	}
+	if (!range_within(a, either) || !range_within(b, either))
+		return either;
+	return op == OP_LOGICAL_AND ? range_min(a, b) : op == OP_LOGICAL_OR ? range_max(a, b) : either;
+}
+
 /* Of pointwise ops of ints; `depth`: how far back what is given is looked for. */
 static IntRange range_of_pointwise(const IntRanges *r, NodeId n, int d) {
 	uint16_t op = op_canonical(node_get(r->m, n)->op);
@@ -364,6 +385,15 @@ static IntRange range_of_pointwise(const IntRanges *r, NodeId n, int d) {
 	case OP_ABS: return range_abs(nth(r, n, 0, d));
 	case OP_SIGN: return (IntRange){-1, 1};
 	case OP_RELU: return range_max(nth(r, n, 0, d), one(0));
+	case OP_EQ:
+	case OP_NE:
+	case OP_LT:
+	case OP_LE:
+	case OP_GT:
+	case OP_GE:
+	case OP_LOGICAL_AND:
+	case OP_LOGICAL_OR: return range_of_test(op, nth(r, n, 0, d), nth(r, n, 1, d));
+	case OP_LOGICAL_NOT: return range_of_test(OP_EQ, nth(r, n, 0, d), one(0));
 	case OP_BITWISE_NOT: return range_subtract(one(-1), nth(r, n, 0, d));
 	case OP_BITWISE_AND: return range_and(nth(r, n, 0, d), nth(r, n, 1, d));
 	case OP_BITWISE_OR: return range_bits(nth(r, n, 0, d), nth(r, n, 1, d), false);

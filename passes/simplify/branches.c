@@ -4,7 +4,7 @@
  * What a branch does besides is guarded: a store gets the predicate as one more extra_mask, the value of an atomic
  * becomes the one that changes nothing, a position that the predicate may hold inside its tensor becomes 0, and a loop
  * makes no step, so that a branch that is not taken leaves out what takes long. Where both branches store the same tile
- * there is one store, of the chosen value. A predicate that is a constant leaves one branch. Stays: what holds an
+ * there is one store, of the chosen value. A predicate that is a constant, or that the ranges of ints decide, leaves one branch. Stays: what holds an
  * effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a predicate that is data, or one
  * that loads what other devices write, is a tile.while of at most one step instead: what is not taken is left out. Why
  * on a TPU: a conditional is a barrier to the scheduler, its results live in VMEM, and no window of a pipeline is read
@@ -500,8 +500,45 @@ static bool convert_in(Conversion *v, GraphId g) {
 	return true;
 }
 
+/* By TensorId: something is written to it, whatever runs. */
+static bool *written_tensors(PassContext *c) {
+	const Module *m = c->module;
+	bool *written = arena_array(c->arena, (size_t)m->tensors.count + 1, sizeof *written);
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead && op_writes(node_get(m, n)->op) && access_base(m, n) != NONE)
+			written[access_base(m, n)] = true;
+	return written;
+}
+
+/* An output that only branches store that are never taken holds anything: zeros. */
+static void fill_unwritten(PassContext *c, const bool *before) {
+	const bool *written = written_tensors(c);
+	for (TensorId t = 0; t < c->module->tensors.count; t++) {
+		Tensor *tensor = &c->module->tensors.at[t];
+		if (tensor->role == ROLE_OUTPUT && !tensor->has_init && before[t] && !written[t])
+			tensor->has_init = true, tensor->init = 0;
+	}
+}
+
+/* Predicates that the ranges of ints decide, such as of the only tile of a grid's dim, become constants. */
+static void settle_predicates(PassContext *c) {
+	Module *m = c->module;
+	IntRanges ranges = {0};
+	for (NodeId n = 0; n < m->nodes.count; n++) {
+		if (node_get(m, n)->dead || node_get(m, n)->op != OP_IF || op_arg(m, n, "pred")->kind != ARG_REF)
+			continue;
+		if (!ranges.of)
+			ranges = int_ranges(c->arena, m);
+		IntRange pred = arg_range(&ranges, op_arg(m, n, "pred"));
+		if (range_is_one(pred))
+			arg_set(m, node_get(m, n)->arg_first + op_param_index(OP_IF, "pred"), arg_bool(pred.low != 0));
+	}
+}
+
 bool pass_branches(PassContext *c) {
 	Module *m = c->module;
+	const bool *written = written_tensors(c);
+	settle_predicates(c);
 	Conversion v = {
 		.c = c, .m = m, .dropped = arena_array(c->arena, 3 * (size_t)m->graphs.count + 1, sizeof(bool))};
 	for (GraphId g = 0; g < m->graphs.count; g++) {
@@ -517,6 +554,7 @@ bool pass_branches(PassContext *c) {
 		for (GraphId up = graph_parent(m, g); up != NONE && !v.dropped[g]; up = graph_parent(m, up))
 			v.dropped[g] = v.dropped[up];
 	module_drop_graphs(m, v.dropped);
+	fill_unwritten(c, written);
 	if (v.count)
 		pass_remark(c, "branches", "%u tile.if: both branches run, and their results are chosen", v.count);
 	return true;

@@ -50,6 +50,7 @@ class AotResult:
         compiler asked for; None if it does not say.
       vmem_limit: the limit that was exceeded, bytes, or None.
       predicted_bytes: KERNEL_INFO["vmem_bytes"], or None.
+      most_bytes: KERNEL_INFO["vmem_most_bytes"], or None: no kernel that was measured uses more.
       predicted_vmem: KERNEL_INFO["vmem"], bytes by owner; None for another chip, or if not told.
       estimate: KERNEL_INFO["estimate"], cycles by part; None as that.
       kernels: scoped VMEM bytes of each kernel, in the order of the compiled program.
@@ -69,6 +70,7 @@ class AotResult:
     vmem_bytes: int | None = None
     vmem_limit: int | None = None
     predicted_bytes: int | None = None
+    most_bytes: int | None = None
     predicted_vmem: dict | None = None
     estimate: dict | None = None
     kernels: list = dataclasses.field(default_factory=list)
@@ -296,6 +298,7 @@ def _prepare(module, target, shape=None):
     kernels = (module.info, *module.info.get("backward", ()))
     largest = max(kernels, key=lambda kernel: kernel.get("vmem_bytes", 0))
     result.predicted_bytes = largest.get("vmem_bytes")
+    result.most_bytes = largest.get("vmem_most_bytes")
     if target == module.info["target"]:
         result.predicted_vmem = largest.get("vmem")
         result.estimate = module.info.get("estimate")
@@ -441,6 +444,8 @@ def result_text(result, verbose=False):
     parts = [f"VMEM {bytes_text(result.vmem_bytes)} used"]
     if result.predicted_bytes is not None:
         parts.append(f"{bytes_text(result.predicted_bytes)} predicted")
+    if result.most_bytes is not None:
+        parts[-1] += f", at most {bytes_text(result.most_bytes)}"
     parts.append(f"HBM temporaries {bytes_text(result.temp_bytes)}")
     parts.append("cached" if result.cached else f"{result.seconds:.1f} s")
     line = f"{_job_text(result)}: ok: {', '.join(parts)}"

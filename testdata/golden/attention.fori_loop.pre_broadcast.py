@@ -26,6 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 973583,
+    "vmem_most_bytes": 2216872,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

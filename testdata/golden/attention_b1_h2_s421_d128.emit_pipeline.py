@@ -26,6 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 852969,
+    "vmem_most_bytes": 2072134,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

@@ -26,6 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1450173,
+    "vmem_most_bytes": 2788780,
     "vmem": {
         "windows": 525312,
         "inner": 262144,

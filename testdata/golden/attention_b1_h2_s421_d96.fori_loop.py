@@ -26,6 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1565708,
+    "vmem_most_bytes": 2927422,
     "vmem": {
         "windows": 525312,
         "inner": 262144,

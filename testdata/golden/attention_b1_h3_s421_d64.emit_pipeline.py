@@ -26,6 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 743110,
+    "vmem_most_bytes": 1940308,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

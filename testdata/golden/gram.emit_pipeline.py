@@ -23,6 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 526215,
+    "vmem_most_bytes": 1680034,
     "vmem": {
         "windows": 131072,
         "inner": 131072,

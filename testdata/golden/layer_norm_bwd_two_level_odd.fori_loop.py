@@ -28,8 +28,9 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
         "pallas_pre_broadcast": False,
     },
-    "vmem_bytes": 993195,
-    "vmem": {"windows": 859648, "inner": 0, "scratch": 0, "intermediates": 133547},
+    "vmem_bytes": 1021602,
+    "vmem_most_bytes": 2274496,
+    "vmem": {"windows": 859648, "inner": 0, "scratch": 0, "intermediates": 161954},
     "flops": 0,
     "hbm_bytes": 771368,
     "estimate": {

@@ -26,6 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1406043,
+    "vmem_most_bytes": 2735824,
     "vmem": {
         "windows": 1024,
         "inner": 524288,

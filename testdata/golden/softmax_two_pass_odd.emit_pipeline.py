@@ -23,6 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 620934,
+    "vmem_most_bytes": 1793692,
     "vmem": {
         "windows": 327680,
         "inner": 65536,

@@ -23,6 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1090103,
+    "vmem_most_bytes": 2356696,
     "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 565815},
     "flops": 0,
     "hbm_bytes": 1684000,

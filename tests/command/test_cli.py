@@ -199,7 +199,7 @@ def test_emitted_graph_is_settled_soon():
 
 def test_emit_none_refuses_what_cannot_be_compiled():
     """Too many rows at once for the chip's VMEM: the plan says so, no text is needed."""
-    big = ["--set", "block_sizes=[1, 8192, 8192]"]
+    big = ["--set", "block_sizes=[64, 8192, 8192]"]
     path = kit.path("attention_b8_h32_s8192_d256")
     assert "VMEM" in refused(1, "--emit=none", path, *big)
 

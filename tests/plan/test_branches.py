@@ -187,6 +187,26 @@ def test_a_known_predicate_leaves_one_branch():
     assert not {"aten.mul.Tensor", "aten.where.self"} & set(targets(made))
 
 
+@pytest.mark.parametrize(
+    "compare, number, negated",
+    [("eq", 0, True), ("ne", 0, False), ("lt", 1, True), ("ge", 1, False), ("gt", 0, False)],
+)
+def test_where_the_only_tile_begins_is_known(compare, number, negated):
+    """Of 300 rows in one block of 512; in blocks of 64 it is compared."""
+    document = choose()
+    nodes = {node.get("target"): node for node in document["graphs"][2]["nodes"]}
+    begin, test = nodes["tile.id"], nodes["eq"]
+    begin["target"], test["target"] = "tile.begin", compare
+    test["args"] = [{"ref": begin["name"]}, number]
+    document["config"] = {"block_sizes": [512]}
+    found = targets(kit.after("branches", document))
+    assert ("aten.neg.default" in found) == negated
+    assert ("aten.mul.Tensor" in found) != negated
+    assert wrong(document) == []
+    document["config"] = {"block_sizes": [64]}
+    assert {"aten.neg.default", "aten.mul.Tensor"} < set(targets(kit.after("branches", document)))
+
+
 @pytest.mark.parametrize("target", ["tile.atomic_xchg", "tile.atomic_cas"])
 def test_effects_that_nothing_hides_are_refused(target):
     doc = grid_document(init=0)
@@ -333,3 +353,17 @@ def test_a_table_that_smem_does_not_hold_is_read_from_vmem():
     document = table("float32", [1 << 20], [None])
     assert "t_ref = " not in kit.compiled(document).source
     assert wrong(document) == []
+
+
+def test_what_only_a_branch_never_taken_stores_is_filled():
+    """What such an output holds is not defined; it is no error, for another block size takes it."""
+    doc = grid_document()
+    no, g = G(1, "if"), G(0, grid=[0])
+    no.store("out", [U0, ALL], no.arg(f32("u0", 200)))
+    no.out()
+    x = g.load("x", [U0, ALL], f32("u0", 200))
+    later = g.call("gt", g.call("tile.begin", U0, meta=sym(None)), 0, meta=BOOL)
+    g.call("tile.if", later, 1, None, [x], [], meta={"tuple": []})
+    document = doc.add(no, g.out())
+    assert kit.compiled(document, block_sizes=[64]).info["outputs"][0]["shape"] == [300, 200]
+    assert "return jnp.full((300, 200), 0.0" in kit.compiled(document, block_sizes=[512]).source

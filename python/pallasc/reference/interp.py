@@ -218,8 +218,16 @@ class Frame:
         return None
 
     def value_shape(self, raw):
-        """The `meta` shape of a raw argument: sizes as written; [] for numbers."""
+        """The `meta` shape of a raw argument: sizes as written; [] for numbers.
+
+        Raises GraphError for a tensor without it, whose dims are known by no name.
+        """
         meta = self.meta(raw)
+        if meta is None and np.ndim(self.resolve(raw)):
+            raise GraphError(
+                f"'{raw['ref']}' has no meta, which tells dims of tiles: `pallasc --emit=json "
+                "--passes=` writes the graph with it, as judge.filled() does"
+            )
         return meta["shape"] if meta and "shape" in meta else []
 
     def labels(self, raw):

@@ -4,7 +4,7 @@
 
 Block sizes from 8 to 1024, odd ones too, the loop type, and up to three switches; each kernel for a
 chip of its own, half of them in a program that makes an array of 8 bits, too. Prints what is
-refused, and what takes more VMEM than predicted; the exit status is of the former.
+refused, and what takes more VMEM than the most predicted; the exit status is of the former.
 """
 
 import argparse
@@ -80,9 +80,9 @@ class Run:
         """Counts a result, and prints it where something is wrong."""
         what = self.asked.pop(0)
         kind = "taken" if result.ok else result.kind
-        if result.ok and result.vmem_bytes > result.predicted_bytes:
+        if result.ok and result.vmem_bytes > result.most_bytes:
             kind = "taken, VMEM too low"
-            what += f": {result.vmem_bytes} bytes of VMEM used, {result.predicted_bytes} predicted"
+            what += f": {result.vmem_bytes} bytes of VMEM used, at most {result.most_bytes} predicted"
         elif kind not in ("taken", "timeout", "memory"):
             first = result.message.strip().split("\n")[0]
             what += f": {first[:300]}"

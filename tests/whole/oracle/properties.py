@@ -111,8 +111,8 @@ class TpuCompiler:
             result = next(self.results)
         if not result.ok:
             return _find(Find(f"aot {result.kind}", f"{chip}: {result.message}"))
-        if result.predicted_bytes is not None and result.predicted_bytes < result.vmem_bytes:
-            what = f"{result.vmem_bytes} bytes of VMEM used, {result.predicted_bytes} predicted"
+        if result.most_bytes is not None and result.most_bytes < result.vmem_bytes:
+            what = f"{result.vmem_bytes} bytes of VMEM used, at most {result.most_bytes} predicted"
             return _find(Find("aot prediction", f"{chip}: {what}"))
         return {"status": "ok"}
 
