@@ -24,6 +24,10 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 	return checked_mul(bytes, bits, &bits) ? (bits + 7) / 8 : INT64_MAX / 16;
 }
 
+int64_t hbm_array_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
+	return vmem_bytes(t, dtype == DTYPE_BOOL ? DTYPE_U8 : dtype, rank, shape);
+}
+
 int64_t scratch_vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
 	return vmem_bytes(t, dtype == DTYPE_I4 ? DTYPE_I8 : dtype, rank, shape);
 }

@@ -506,6 +506,8 @@ typedef struct Program {
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
+/* Bytes of an array in HBM, as a kernel takes it: its last two dims padded as in VMEM, bools a byte. */
+int64_t hbm_array_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of scratch, where an int4 takes a byte (libtpu 0.0.51). */
 int64_t scratch_vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);
 /* The same of a value in vector registers, which hold 8 rows of 32 bits, of however few a value has. */

@@ -37,6 +37,57 @@ static bool outputs_stored(Module *m, Diag *d) {
 	return ok;
 }
 
+/* ---- HBM -------------------------------------------------------------------------------------------------------- */
+
+/* Before operand `o` there is none of the same array in the same shape. */
+static bool is_first(const Plan *p, uint32_t o) {
+	const Operand *x = &p->operands.at[o];
+	for (uint32_t i = 0; i < o; i++) {
+		const Operand *y = &p->operands.at[i];
+		bool same = y->tensor == x->tensor && y->rank == x->rank;
+		for (uint32_t d = 0; same && d < x->rank; d++)
+			same = y->shape[d] == x->shape[d];
+		if (same)
+			return false;
+	}
+	return x->tensor != NONE && x->alias_of == NONE;
+}
+
+/* All arrays of a kernel are in HBM while it runs, as it takes them: where a view gives them dims of few lanes, they
+ * are padded to whole tiles, as XLA does. What it takes beside them is not known. */
+static bool arrays_fit(const Plan *p, Diag *d) {
+	const Target *t = p->module->target;
+	const Operand *most = NULL;
+	int64_t total = 0, largest = 0;
+	for (uint32_t i = 0; i < p->operands.count; i++) {
+		const Operand *o = &p->operands.at[i];
+		int64_t bytes = is_first(p, i) ? hbm_array_bytes(t, o->dtype, o->rank, o->shape) : 0;
+		total = int_min(total + bytes, INT64_MAX / 4);
+		if (bytes > largest)
+			most = o, largest = bytes;
+	}
+	if (total <= t->hbm_bytes)
+		return true;
+	Text shape;
+	text_init(&shape, p->arena);
+	for (uint32_t i = 0; i < most->rank; i++)
+		text_printf(&shape, "%s%lld", i ? ", " : "", (long long)most->shape[i]);
+	diag_error(d, tensor_place(p->module, d, most->tensor), "hbm",
+	           most->steps.count ? "give blocks of whole lanes, multiples of 128: they need no such view"
+	                             : "make it smaller, or spread it over devices by --mesh",
+	           "the arrays of %s need %lld bytes of HBM and %s has %lld; %s, as %s[%s], takes %lld", p->module->name,
+	           (long long)total, t->name, (long long)t->hbm_bytes, p->module->tensors.at[most->tensor].name,
+	           dtype_name(most->dtype), shape.at, (long long)largest);
+	return false;
+}
+
+static bool programs_fit(const Program *g, Diag *d) {
+	for (uint32_t k = 0; k < g->kernels.count; k++)
+		if (!arrays_fit(g->kernels.at[k], d))
+			return false;
+	return true;
+}
+
 /* ---- kernels ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t root_count(const Module *m) {
@@ -78,7 +129,7 @@ static Program *program_start(Arena *a, Module *m, Diag *d) {
 }
 
 static bool program_finish(Program *g, Module *m, Diag *d) {
-	if (!outputs_stored(m, d) || !program_host(g, m, d))
+	if (!outputs_stored(m, d) || !programs_fit(g, d) || !program_host(g, m, d))
 		return false;
 	add_up(g);
 	return true;

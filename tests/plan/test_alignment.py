@@ -9,6 +9,7 @@ import simulated
 import tiles
 from kit import refused, run, settings
 from pallasc import aot
+from pallasc.errors import CompileError
 from pallasc.module import Module
 
 LOOP_TYPES = ("unroll", "fori_loop", "emit_pipeline")
@@ -330,3 +331,12 @@ def test_a_loop_that_begins_anywhere():
         options = (f"--target={chip}", "--set=pallas_loop_type=fori_loop", kit.path("sum_to"))
         assert "pltpu.roll(" in kit.accepted("--set=block_sizes=[256, 64]", *options).out
         assert "pltpu.roll(" not in kit.accepted("--set=block_sizes=[128, 64]", *options).out
+
+
+def test_arrays_that_hbm_does_not_hold_are_refused():
+    """In blocks of one lane y and out are padded 128 times: 8 GiB each, where v5e has 15.75."""
+    config = {"block_sizes": [1024, 1, 1024]}
+    with pytest.raises(CompileError, match=r"y, as bfloat16\[4096, 4096, 1, 1\], takes 8589934592"):
+        kit.compiled("matmul_4096", "v5e", **config)
+    assert kit.compiled("matmul_4096", "v6e", **config)
+    assert kit.compiled("matmul_4096", "v5e", block_sizes=[1024, 2, 1024])
