@@ -278,7 +278,7 @@ static int64_t narrowed(Narrowing *w, const char **kept) {
 	if (narrow >= w->size)
 		return w->size;
 	find_dependent(w);
-	*kept = narrow == 1 ? "a dim of one lane is another shape" : size_is_read(w);
+	*kept = size_is_read(w);
 	return *kept ? w->size : narrow;
 }
 

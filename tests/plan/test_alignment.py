@@ -340,3 +340,10 @@ def test_arrays_that_hbm_does_not_hold_are_refused():
         kit.compiled("matmul_4096", "v5e", **config)
     assert kit.compiled("matmul_4096", "v6e", **config)
     assert kit.compiled("matmul_4096", "v5e", block_sizes=[1024, 2, 1024])
+
+
+def test_a_block_of_several_rows_of_one_is_one_row():
+    document = json.loads(re.sub(r"\b256\b", "1", kit.text("softmax")))
+    found = kit.plan(document, "v6e", block_sizes=[64])
+    assert [operand["block"] for operand in found["operands"]] == [[1, 1024]] * 2
+    assert simulated.wrong(document, {"block_sizes": [64]}, "v6e") == []
