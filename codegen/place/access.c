@@ -218,11 +218,13 @@ static Affine start_in_ref(Arena *a, const Access *access, const Operand *o, con
 }
 
 /* Of a block that several grid steps share: this step's part of it. */
-static void access_part(const Operand *o, uint32_t d, const Want *want, SliceDim *s) {
-	if (d == o->part_dim)
+static void access_part(Planner *p, const Operand *o, uint32_t d, const Want *want, SliceDim *s) {
+	if (d == o->part_dim) {
 		*s = (SliceDim){SLICE_RANGE, .start = o->index[d], .size = want->size, .parts = o->parts};
-	else if ((o->covered >> d & 1) && want->size != o->block[d])
+	} else if ((o->covered >> d & 1) && want->size != o->block[d]) {
 		*s = (SliceDim){SLICE_RANGE, .start = want->at, .size = want->size};
+		slice_place(p, o, d, s);
+	}
 }
 
 static void access_dims(Planner *p, const AccessWant *w, Access *access) {
@@ -238,7 +240,7 @@ static void access_dims(Planner *p, const AccessWant *w, Access *access) {
 		uint32_t d = o->dim_of[i];
 		const Want *want = &w->dim[i];
 		if (o->parts > 1)
-			access_part(o, d, want, &access->dim[d]);
+			access_part(p, o, d, want, &access->dim[d]);
 		if (w->table) {
 			access->dim[d] = (SliceDim){want->kind == WANT_AT ? SLICE_AT : SLICE_RANGE, .start = want->at,
 			                            .size = want->size};
