@@ -388,7 +388,7 @@ void slice_keep_row(Planner *p, const Operand *o, SliceDim *dims, bool turned) {
 		lane->last = 0;
 		return;
 	}
-	if (!only_a_lane(o, dims) || !affine_traced(p, &lane->start))
+	if (!only_a_lane(o, dims) || !(turned || affine_traced(p, &lane->start)))
 		return;
 	int bits = dtype_vmem_bits(o->dtype);
 	bool part = lane->window < o->block[o->rank - 1] ||

@@ -82,7 +82,7 @@ class Run:
         kind = "taken" if result.ok else result.kind
         if result.ok and result.vmem_bytes > result.most_bytes:
             kind = "taken, VMEM too low"
-            what += f": {result.vmem_bytes} bytes of VMEM used, at most {result.most_bytes} predicted"
+            what += f": {result.vmem_bytes} bytes of VMEM used, {result.most_bytes} at most"
         elif kind not in ("taken", "timeout", "memory"):
             first = result.message.strip().split("\n")[0]
             what += f": {first[:300]}"
