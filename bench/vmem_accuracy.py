@@ -392,7 +392,7 @@ def summary(triples):
         ("largest", f"{errors[-1]:.1%}"),
         ("predicted too low", f"{sum(ratio < 1 for ratio in ratios)}"),
         ("the lowest, predicted / used", f"{ratios[0]:.3f}"),
-        ("more used than the `vmem_most_bytes`", f"{sum(t.used > t.most for t in triples if t.ok)}"),
+        ("more used than `vmem_most_bytes`", f"{sum(t.used > t.most for t in triples if t.ok)}"),
     ]
 
 
