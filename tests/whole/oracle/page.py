@@ -9,14 +9,15 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[2] / "docs" / "results.md"
 TITLE = "## The oracle"
 TEXT = """Random documents, each drawn from its number alone and examined in one way, as
-[properties.py](../tests/whole/oracle/properties.py) says: its kernel's text executed in NumPy,
-or its module simulated, both against the reference; or compiled by the TPU compiler for a chip,
-which must take it, in no more VMEM than the module's `vmem_most_bytes`. Some of the first two are
-examined thoroughly: the reference again after every single pass, the plan of the reloaded
-document, the kernel after each rewrite, or simulated in huge memory and with eager DMA. `make soak` draws;
-what it finds is made small, kept in `tests/whole/oracle/finds` and run in CI. A run without
-ways is from before documents had numbers: it drew 25 with each seed, simulated all of them in
-some turns more than once, and asked the TPU compiler about some of those."""
+[properties.py](../tests/whole/oracle/properties.py) says: its kernel's text executed in
+NumPy, or its module simulated, both against the reference; or compiled by the TPU
+compiler for a chip, which must take it, in no more VMEM than the module's
+`vmem_most_bytes`. Some of the first two are examined thoroughly: the reference again
+after every single pass, the plan of the reloaded document, the kernel after each rewrite,
+or simulated in huge memory and with eager DMA. `make soak` draws; what it finds is made
+small, kept in `tests/whole/oracle/finds` and run in CI. A run without ways is from before
+documents had numbers: it drew 25 with each seed, simulated all of them in some turns more
+than once, and asked the TPU compiler about some of those."""
 
 
 def section():
