@@ -388,6 +388,8 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	bool narrow = x.kind == KARG_VALUE && dtype_is_float(t) && dtype_bits(t) < 32;
 	if (swap)
 		x = build_op(b, K_SWAPAXES, t, 1, &x, 2, last_two);
+	if (swap && have_rank < want_rank)
+		x = build_shaped(b, K_BROADCAST, t, want_rank, want, 1, &x);
 	else if (beside) /* a mask of a row that goes into the unit dim */
 		x = build_op(b, K_EXPAND_DIMS, t, 1, &x, 1, &before_last);
 	else if (spread)

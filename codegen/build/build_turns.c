@@ -37,7 +37,10 @@ static IntId shift_of(Builder *b, const SliceDim *s) {
 KDim build_around(Builder *b, const SliceDim *s) {
 	if (s->last == 0 || s->copied)
 		return (KDim){.kind = KDIM_ALL};
-	return (KDim){.kind = KDIM_RANGE, .start = build_base(b, s), .size = s->window, .multiple = s->multiple > 1 ? s->multiple : 0};
+	return (KDim){.kind = KDIM_RANGE,
+	              .start = build_base(b, s),
+	              .size = s->window,
+	              .multiple = s->multiple > 1 ? s->multiple : 0};
 }
 
 /* A dim of the buffer that neither the region nor what is read around it has. */

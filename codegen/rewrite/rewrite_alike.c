@@ -84,8 +84,7 @@ static void find_given(Kernel *k, StmtId s, unsigned *alike) {
 	if (stmt->arg_count != loop->carried.count || yield == NONE || kernel_stmt(k, yield)->op != K_YIELD)
 		return;
 	for (uint32_t i = 0; i < loop->carried.count; i++)
-		alike[loop->carried.at[i]] =
-			spread(k, alike, *kernel_arg(k, s, i), &k->values.at[loop->carried.at[i]]);
+		alike[loop->carried.at[i]] = spread(k, alike, *kernel_arg(k, s, i), &k->values.at[loop->carried.at[i]]);
 	kernel_walk(k, stmt->body, find_alike, alike);
 	for (uint32_t i = 0; i < stmt->result_count && i < loop->carried.count; i++) {
 		const KValue *v = &k->values.at[stmt->result + i];
@@ -100,7 +99,8 @@ static void find_alike(Kernel *k, StmtId s, void *data) {
 	const KStmt *stmt = kernel_stmt(k, s);
 	if (stmt->op == K_LOOP && stmt->result != NONE)
 		find_given(k, s, alike);
-	if (stmt->op == K_LOOP || stmt->result == NONE || stmt->result_count != 1 || !is_tile(&k->values.at[stmt->result]))
+	if (stmt->op == K_LOOP || stmt->result == NONE || stmt->result_count != 1 ||
+	    !is_tile(&k->values.at[stmt->result]))
 		return;
 	const KValue *v = &k->values.at[stmt->result];
 	unsigned found = is_pointwise(stmt->op) ? ALL_ALIKE : 0;

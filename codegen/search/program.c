@@ -75,9 +75,9 @@ static bool arrays_fit(const Plan *p, Diag *d) {
 	diag_error(d, tensor_place(p->module, d, most->tensor), "hbm",
 	           most->steps.count ? "give blocks of whole lanes, multiples of 128: they need no such view"
 	                             : "make it smaller, or spread it over devices by --mesh",
-	           "the arrays of %s need %lld bytes of HBM and %s has %lld; %s, as %s[%s], takes %lld", p->module->name,
-	           (long long)total, t->name, (long long)t->hbm_bytes, p->module->tensors.at[most->tensor].name,
-	           dtype_name(most->dtype), shape.at, (long long)largest);
+	           "the arrays of %s need %lld bytes of HBM and %s has %lld; %s, as %s[%s], takes %lld",
+	           p->module->name, (long long)total, t->name, (long long)t->hbm_bytes,
+	           p->module->tensors.at[most->tensor].name, dtype_name(most->dtype), shape.at, (long long)largest);
 	return false;
 }
 

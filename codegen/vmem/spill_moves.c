@@ -266,8 +266,20 @@ static int64_t met_by_a_row(const Lives *l, const Live *x) {
 	return 0;
 }
 
+/* Sums of the rows of many tiles, a row each, turned to columns: the compiler has all that is summed first, where the
+ * tiles are no whole registers of lanes (a gather of 64 rows of 64 at [128, 64] places, all chips: 0.94 to 1 of it). */
+static int64_t turned_sums_size(const Lives *l, const Live *x) {
+	Live *of = live_op(l, x) == K_SWAPAXES ? live_computed_as(l, live_operand(l, x, 0)) : NULL;
+	if (of && live_op(l, of) == K_BITCAST)
+		of = live_computed_as(l, live_operand(l, of, 0));
+	if (!of || of->part != PART_REDUCE || live_reduces_lanes(l, of) || in_whole_lanes(l, of))
+		return 0;
+	const Live *summed = live_operand(l, of, 0);
+	return live_value(l, summed)->rank > 2 ? wide_size(l, summed) : 0;
+}
+
 static int64_t streamed_size(const Lives *l, const Live *x) {
-	int64_t turned = int_max(transposed_size(l, x), turned_back_size(l, x));
+	int64_t turned = int_max(transposed_size(l, x), int_max(turned_back_size(l, x), turned_sums_size(l, x)));
 	return int_max(turned, int_max(joined_rows_size(l, x), met_by_a_row(l, x)));
 }
 

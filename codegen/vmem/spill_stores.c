@@ -161,10 +161,15 @@ static bool comes_late(const Lives *l, Live *x) {
 	return x->waits || (of && last_size(live_value(l, of)) == 1);
 }
 
-/* What is kept is some rows or lanes of each tile: chips before v6e load all of it first (float32 [2, 256] to [2, 512],
- * 64 to 256 times: 0.66 to 0.97 of it; of dims before the rows nothing). */
-static bool keeps_in_tiles(const Lives *l, const Live *keep) {
-	return !l->t->bf16_vpu && live_stmt(l, keep)->ints[0] + 2 >= live_value(l, keep)->rank;
+/* Chips before v6e load what is there first, all of it, where packed elements are chosen from (bfloat16 [256, 3, 129]:
+ * 0.65 to 0.95 of it in 32 bits), or some rows or lanes of each tile are kept (float32 [2, 256] to [2, 512], 64 to 256
+ * times: 0.66 to 0.97 of it; of dims before the rows nothing). */
+static bool waits_for_old(const Lives *l, const Live *store, const Live *value) {
+	if (l->t->bf16_vpu)
+		return false;
+	if (live_op(l, value) == K_KEEP)
+		return live_stmt(l, value)->ints[0] + 2 >= live_value(l, value)->rank;
+	return live_op(l, value) == OP_WHERE && is_packed(l, store);
 }
 
 /* A masked write to a block that is read for it, of packed elements: what is there is loaded and widened until what is
@@ -172,7 +177,7 @@ static bool keeps_in_tiles(const Lives *l, const Live *keep) {
  * 0.8 of them in 32 bits of bfloat16, 0.7 to 1 of 8 bits; less on v5p, of bfloat16 nothing). */
 static int64_t waiting_bytes(const Lives *l, const Live *store) {
 	const Live *value = stored_value(l, store);
-	bool old = false, late = value && live_op(l, value) == K_KEEP && keeps_in_tiles(l, value);
+	bool old = false, late = value && waits_for_old(l, store, value);
 	if (!value || !(is_packed(l, store) || late) || (live_op(l, value) != OP_WHERE && live_op(l, value) != K_KEEP))
 		return 0;
 	for (uint32_t i = 0; i < value->reads; i++) {
@@ -245,10 +250,10 @@ static int64_t lone_rows_bytes(const Lives *l, Dtype t, int64_t bytes) {
 
 /* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
  * elements are moved row by row, a register each. Of 16 bits, where the tile has that row alone, a third of it; where a
- * chip moves rows one by one half of what is loaded, and all that is stored (v4, 128 rows: 1.4 registers each). A
- * ragged last step, which stands after its loop, keeps them again. Rows of 32 bits that are no multiple of 8: v5e and
- * v5p keep up to 0.9 registers of a row, for a load and a store of it together (of [24, 100] and [8, 100] rows), v4 a
- * eighth. */
+ * chip moves rows one by one half of what is loaded, and all that is stored (v4, 128 rows: 1.4 registers each), of what
+ * is spread once and a half (2,100 rows: 1.56 registers). A ragged last step, which stands after its loop, keeps them
+ * again. Rows of 32 bits that are no multiple of 8: v5e and v5p keep up to 0.9 registers of a row, for a load and a
+ * store of it together (of [24, 100] and [8, 100] rows), v4 an eighth. */
 static int64_t row_by_row(const Lives *l, const Live *x) {
 	const KRef *ref = ref_of(l, x);
 	const Live *value = accessed(l, x);
@@ -270,7 +275,9 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 	int64_t bytes = rows_of(v) * lanes * l->t->sublanes * 4 / together * (region_is_again(x->region) ? 2 : 1);
 	if (v->rank < 2 || rows_of(v) < l->t->sublanes)
 		return 0;
-	return alone && x->part == PART_LOAD ? lone_rows_bytes(l, v->dtype, bytes) : bytes;
+	if (x->part == PART_STORE)
+		return l->t->spill_rows && spread_of(l, live_operand(l, x, 1)) ? bytes / 2 * 3 : bytes;
+	return alone ? lone_rows_bytes(l, v->dtype, bytes) : bytes;
 }
 
 /* Packed elements that are read or written as few of a register: ints and bools at most half of it, floats an eighth.

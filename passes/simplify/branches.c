@@ -4,11 +4,11 @@
  * What a branch does besides is guarded: a store gets the predicate as one more extra_mask, the value of an atomic
  * becomes the one that changes nothing, a position that the predicate may hold inside its tensor becomes 0, and a loop
  * makes no step, so that a branch that is not taken leaves out what takes long. Where both branches store the same tile
- * there is one store, of the chosen value. A predicate that is a constant, or that the ranges of ints decide, leaves one branch. Stays: what holds an
- * effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a predicate that is data, or one
- * that loads what other devices write, is a tile.while of at most one step instead: what is not taken is left out. Why
- * on a TPU: a conditional is a barrier to the scheduler, its results live in VMEM, and no window of a pipeline is read
- * or written in it; a choice takes one instruction a register.
+ * there is one store, of the chosen value. A predicate that is a constant, or that the ranges of ints decide, leaves
+ * one branch. Stays: what holds an effect that nothing can hide, such as tile.atomic_xchg. A branch with a matmul, of a
+ * predicate that is data, or one that loads what other devices write, is a tile.while of at most one step instead: what
+ * is not taken is left out. Why on a TPU: a conditional is a barrier to the scheduler, its results live in VMEM, and no
+ * window of a pipeline is read or written in it; a choice takes one instruction a register.
  *
  *     r = if p, g, h, [x], [x]           a = neg x
  *     y = getitem r, 0             =>    b = mul x, 2

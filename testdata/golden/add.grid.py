@@ -20,7 +20,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128, 256], "pallas_pre_broadcast": False},
     "vmem_bytes": 839554,
-    "vmem_most_bytes": 2056036,
+    "vmem_most_bytes": 3146592,
     "vmem": {"windows": 786432, "inner": 0, "scratch": 0, "intermediates": 53122},
     "flops": 0,
     "hbm_bytes": 6291456,

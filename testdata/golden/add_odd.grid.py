@@ -20,7 +20,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128, 128], "pallas_pre_broadcast": False},
     "vmem_bytes": 234464,
-    "vmem_most_bytes": 1329928,
+    "vmem_most_bytes": 2390232,
     "vmem": {"windows": 196608, "inner": 0, "scratch": 0, "intermediates": 37856},
     "flops": 0,
     "hbm_bytes": 757800,

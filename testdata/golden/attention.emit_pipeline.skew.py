@@ -22,7 +22,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 716241,
-    "vmem_most_bytes": 1908064,
+    "vmem_most_bytes": 2992452,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

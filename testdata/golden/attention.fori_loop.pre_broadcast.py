@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 973583,
-    "vmem_most_bytes": 2216872,
+    "vmem_most_bytes": 3314127,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 661965,
-    "vmem_most_bytes": 1842934,
+    "vmem_most_bytes": 2924607,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1170145,
-    "vmem_most_bytes": 2452750,
+    "vmem_most_bytes": 3559832,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 131072, "intermediates": 382689},
     "flops": 536870912,
     "hbm_bytes": 2105344,

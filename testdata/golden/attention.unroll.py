@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1260973,
-    "vmem_most_bytes": 2561740,
+    "vmem_most_bytes": 3673367,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 604589},
     "flops": 536870912,
     "hbm_bytes": 2105344,

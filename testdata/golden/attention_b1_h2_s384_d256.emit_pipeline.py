@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1329945,
-    "vmem_most_bytes": 2644510,
+    "vmem_most_bytes": 3759582,
     "vmem": {
         "windows": 263168,
         "inner": 262144,

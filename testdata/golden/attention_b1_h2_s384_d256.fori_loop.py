@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1352504,
-    "vmem_most_bytes": 2671576,
+    "vmem_most_bytes": 3787782,
     "vmem": {
         "windows": 263168,
         "inner": 262144,

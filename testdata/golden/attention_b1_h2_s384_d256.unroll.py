@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1669366,
-    "vmem_most_bytes": 3051814,
+    "vmem_most_bytes": 4183857,
     "vmem": {"windows": 1049600, "inner": 0, "scratch": 0, "intermediates": 619766},
     "flops": 301989888,
     "hbm_bytes": 1575936,

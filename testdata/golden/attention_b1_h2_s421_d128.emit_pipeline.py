@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 852969,
-    "vmem_most_bytes": 2072134,
+    "vmem_most_bytes": 3163362,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

@@ -22,7 +22,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 1021601,
-    "vmem_most_bytes": 2274496,
+    "vmem_most_bytes": 3374152,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

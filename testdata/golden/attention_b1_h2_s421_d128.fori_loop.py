@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 929436,
-    "vmem_most_bytes": 2163898,
+    "vmem_most_bytes": 3258947,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

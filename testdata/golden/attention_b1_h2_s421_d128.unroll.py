@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1268363,
-    "vmem_most_bytes": 2570608,
+    "vmem_most_bytes": 3682602,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 611979},
     "flops": 268435456,
     "hbm_bytes": 865576,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1450173,
-    "vmem_most_bytes": 2788780,
+    "vmem_most_bytes": 3909867,
     "vmem": {
         "windows": 525312,
         "inner": 262144,

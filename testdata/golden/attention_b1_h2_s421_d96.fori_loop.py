@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1565708,
-    "vmem_most_bytes": 2927422,
+    "vmem_most_bytes": 4054287,
     "vmem": {
         "windows": 525312,
         "inner": 262144,

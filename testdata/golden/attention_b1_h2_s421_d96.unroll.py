@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 2127937,
-    "vmem_most_bytes": 3602098,
+    "vmem_most_bytes": 4757072,
     "vmem": {"windows": 1311744, "inner": 0, "scratch": 0, "intermediates": 816193},
     "flops": 201326592,
     "hbm_bytes": 1296680,

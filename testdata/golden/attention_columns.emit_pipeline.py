@@ -27,7 +27,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1330975,
-    "vmem_most_bytes": 2645746,
+    "vmem_most_bytes": 3760867,
     "vmem": {
         "windows": 264192,
         "inner": 262144,

@@ -27,7 +27,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1353534,
-    "vmem_most_bytes": 2672812,
+    "vmem_most_bytes": 3789067,
     "vmem": {
         "windows": 264192,
         "inner": 262144,

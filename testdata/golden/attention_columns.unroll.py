@@ -27,7 +27,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1354347,
-    "vmem_most_bytes": 2673790,
+    "vmem_most_bytes": 3790082,
     "vmem": {"windows": 788480, "inner": 0, "scratch": 0, "intermediates": 565867},
     "flops": 134217728,
     "hbm_bytes": 1052672,

@@ -25,7 +25,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 1083233,
-    "vmem_most_bytes": 2348452,
+    "vmem_most_bytes": 3451192,
     "vmem": {
         "windows": 262144,
         "inner": 133120,

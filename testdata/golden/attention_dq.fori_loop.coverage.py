@@ -24,7 +24,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128, 128], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 961568,
-    "vmem_most_bytes": 2202454,
+    "vmem_most_bytes": 3299112,
     "vmem": {"windows": 198656, "inner": 131072, "scratch": 0, "intermediates": 631840},
     "flops": 100663296,
     "hbm_bytes": 921600,

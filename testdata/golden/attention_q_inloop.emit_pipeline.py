@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 560871,
-    "vmem_most_bytes": 1721620,
+    "vmem_most_bytes": 2798237,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

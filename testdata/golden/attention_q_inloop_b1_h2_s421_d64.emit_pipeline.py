@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 743110,
-    "vmem_most_bytes": 1940308,
+    "vmem_most_bytes": 3026037,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

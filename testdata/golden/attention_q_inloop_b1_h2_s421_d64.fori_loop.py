@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 853503,
-    "vmem_most_bytes": 2072776,
+    "vmem_most_bytes": 3164027,
     "vmem": {
         "windows": 263168,
         "inner": 131072,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1226691,
-    "vmem_most_bytes": 2520604,
+    "vmem_most_bytes": 3630512,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 570307},
     "flops": 134217728,
     "hbm_bytes": 434472,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 602968,
-    "vmem_most_bytes": 1772134,
+    "vmem_most_bytes": 2850862,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 704061,
-    "vmem_most_bytes": 1893448,
+    "vmem_most_bytes": 2977227,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 860347,
-    "vmem_most_bytes": 2080990,
+    "vmem_most_bytes": 3172582,
     "vmem": {"windows": 394240, "inner": 0, "scratch": 0, "intermediates": 466107},
     "flops": 67108864,
     "hbm_bytes": 526336,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 526215,
-    "vmem_most_bytes": 1680034,
+    "vmem_most_bytes": 2754917,
     "vmem": {
         "windows": 196608,
         "inner": 65536,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 328836,
-    "vmem_most_bytes": 1443178,
+    "vmem_most_bytes": 2508197,
     "vmem": {"windows": 65536, "inner": 131072, "scratch": 0, "intermediates": 132228},
     "flops": 134217728,
     "hbm_bytes": 2621440,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 555683,
-    "vmem_most_bytes": 1715392,
+    "vmem_most_bytes": 2791752,
     "vmem": {"windows": 327680, "inner": 0, "scratch": 0, "intermediates": 228003},
     "flops": 134217728,
     "hbm_bytes": 2097152,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 918725,
-    "vmem_most_bytes": 2151046,
+    "vmem_most_bytes": 3245557,
     "vmem": {"windows": 360448, "inner": 0, "scratch": 0, "intermediates": 558277},
     "flops": 75497472,
     "hbm_bytes": 2416992,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1184769,
-    "vmem_most_bytes": 2470294,
+    "vmem_most_bytes": 3578112,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 65536, "intermediates": 462849},
     "flops": 335544320,
     "hbm_bytes": 2105344,

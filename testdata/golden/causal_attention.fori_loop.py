@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 544833,
-    "vmem_most_bytes": 1702372,
+    "vmem_most_bytes": 2778192,
     "vmem": {"windows": 132096, "inner": 131072, "scratch": 0, "intermediates": 281665},
     "flops": 335544320,
     "hbm_bytes": 3678208,

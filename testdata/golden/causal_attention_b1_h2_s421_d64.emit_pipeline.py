@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 493110,
-    "vmem_most_bytes": 1640308,
+    "vmem_most_bytes": 2713537,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1025973,
-    "vmem_most_bytes": 2279740,
+    "vmem_most_bytes": 3379617,
     "vmem": {"windows": 656384, "inner": 0, "scratch": 0, "intermediates": 369589},
     "flops": 83886080,
     "hbm_bytes": 434472,

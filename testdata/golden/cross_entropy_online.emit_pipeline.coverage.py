@@ -20,7 +20,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64, 256], "pallas_loop_type": "emit_pipeline"},
     "vmem_bytes": 588916,
-    "vmem_most_bytes": 1755274,
+    "vmem_most_bytes": 2833297,
     "vmem": {
         "windows": 66560,
         "inner": 131072,

@@ -21,7 +21,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [1, 128], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 835029,
-    "vmem_most_bytes": 2050606,
+    "vmem_most_bytes": 3140937,
     "vmem": {"windows": 528384, "inner": 0, "scratch": 0, "intermediates": 306645},
     "flops": 4194304,
     "hbm_bytes": 1056768,

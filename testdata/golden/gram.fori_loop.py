@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 427526,
-    "vmem_most_bytes": 1561606,
+    "vmem_most_bytes": 2631557,
     "vmem": {"windows": 131072, "inner": 131072, "scratch": 0, "intermediates": 165382},
     "flops": 33554432,
     "hbm_bytes": 786432,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 654372,
-    "vmem_most_bytes": 1833820,
+    "vmem_most_bytes": 2915117,
     "vmem": {"windows": 393216, "inner": 0, "scratch": 0, "intermediates": 261156},
     "flops": 33554432,
     "hbm_bytes": 655360,

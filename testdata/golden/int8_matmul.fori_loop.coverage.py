@@ -22,7 +22,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128, 128, 128], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 233231,
-    "vmem_most_bytes": 1328452,
+    "vmem_most_bytes": 2388687,
     "vmem": {"windows": 67584, "inner": 65536, "scratch": 0, "intermediates": 100111},
     "flops": 33554432,
     "hbm_bytes": 396288,

@@ -21,7 +21,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64, 256], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 644337,
-    "vmem_most_bytes": 1821778,
+    "vmem_most_bytes": 2902572,
     "vmem": {"windows": 1024, "inner": 393216, "scratch": 0, "intermediates": 250097},
     "flops": 0,
     "hbm_bytes": 3146752,

@@ -21,7 +21,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
     "vmem_bytes": 1362966,
-    "vmem_most_bytes": 2684134,
+    "vmem_most_bytes": 3800857,
     "vmem": {"windows": 1056768, "inner": 0, "scratch": 0, "intermediates": 306198},
     "flops": 0,
     "hbm_bytes": 2105344,

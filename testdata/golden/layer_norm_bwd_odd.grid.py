@@ -25,7 +25,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128], "pallas_pre_broadcast": False},
     "vmem_bytes": 1632769,
-    "vmem_most_bytes": 3007894,
+    "vmem_most_bytes": 4138112,
     "vmem": {"windows": 599552, "inner": 0, "scratch": 0, "intermediates": 1033217},
     "flops": 0,
     "hbm_bytes": 771368,

@@ -29,7 +29,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 419361,
-    "vmem_most_bytes": 1551808,
+    "vmem_most_bytes": 2621352,
     "vmem": {
         "windows": 204288,
         "inner": 81920,

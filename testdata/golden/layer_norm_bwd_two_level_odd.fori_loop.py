@@ -29,7 +29,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1021602,
-    "vmem_most_bytes": 2274496,
+    "vmem_most_bytes": 3374152,
     "vmem": {"windows": 859648, "inner": 0, "scratch": 0, "intermediates": 161954},
     "flops": 0,
     "hbm_bytes": 771368,

@@ -21,7 +21,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
     "vmem_bytes": 848014,
-    "vmem_most_bytes": 2066188,
+    "vmem_most_bytes": 3157167,
     "vmem": {"windows": 532480, "inner": 0, "scratch": 0, "intermediates": 315534},
     "flops": 0,
     "hbm_bytes": 1688000,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 6102202,
-    "vmem_most_bytes": 8371216,
+    "vmem_most_bytes": 9724902,
     "vmem": {
         "windows": 3145728,
         "inner": 1048576,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 5047458,
-    "vmem_most_bytes": 7105522,
+    "vmem_most_bytes": 8406472,
     "vmem": {
         "windows": 1048576,
         "inner": 2097152,

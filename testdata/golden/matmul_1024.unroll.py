@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 7284996,
-    "vmem_most_bytes": 9790570,
+    "vmem_most_bytes": 11203397,
     "vmem": {"windows": 5242880, "inner": 0, "scratch": 0, "intermediates": 2042116},
     "flops": 2147483648,
     "hbm_bytes": 8388608,

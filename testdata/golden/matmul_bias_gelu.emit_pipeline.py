@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 725136,
-    "vmem_most_bytes": 1918738,
+    "vmem_most_bytes": 3003572,
     "vmem": {
         "windows": 328704,
         "inner": 65536,

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 330378,
-    "vmem_most_bytes": 1445026,
+    "vmem_most_bytes": 2510122,
     "vmem": {"windows": 66560, "inner": 131072, "scratch": 0, "intermediates": 132746},
     "flops": 100663296,
     "hbm_bytes": 1771008,

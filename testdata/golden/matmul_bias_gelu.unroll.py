@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 942296,
-    "vmem_most_bytes": 2179330,
+    "vmem_most_bytes": 3275022,
     "vmem": {"windows": 590848, "inner": 0, "scratch": 0, "intermediates": 351448},
     "flops": 100663296,
     "hbm_bytes": 1246720,

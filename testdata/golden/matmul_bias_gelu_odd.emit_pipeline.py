@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1352381,
-    "vmem_most_bytes": 2671432,
+    "vmem_most_bytes": 3787627,
     "vmem": {
         "windows": 656384,
         "inner": 131072,

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1476283,
-    "vmem_most_bytes": 2820112,
+    "vmem_most_bytes": 3942502,
     "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 557755},
     "flops": 100663296,
     "hbm_bytes": 1805200,

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1524259,
-    "vmem_most_bytes": 2877682,
+    "vmem_most_bytes": 4002472,
     "vmem": {"windows": 918528, "inner": 0, "scratch": 0, "intermediates": 605731},
     "flops": 100663296,
     "hbm_bytes": 1805200,

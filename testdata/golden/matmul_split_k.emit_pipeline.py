@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "split_k": 4,
     },
     "vmem_bytes": 230147,
-    "vmem_most_bytes": 1324750,
+    "vmem_most_bytes": 2384832,
     "vmem": {"windows": 114688, "inner": 0, "scratch": 16384, "intermediates": 99075},
     "flops": 8388608,
     "hbm_bytes": 401408,

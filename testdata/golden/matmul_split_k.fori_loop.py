@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "split_k": 4,
     },
     "vmem_bytes": 156129,
-    "vmem_most_bytes": 1235926,
+    "vmem_most_bytes": 2292312,
     "vmem": {
         "windows": 16384,
         "inner": 49152,

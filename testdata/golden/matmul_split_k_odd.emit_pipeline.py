@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "split_k": 4,
     },
     "vmem_bytes": 558466,
-    "vmem_most_bytes": 1718734,
+    "vmem_most_bytes": 2795232,
     "vmem": {
         "windows": 24576,
         "inner": 155648,

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "split_k": 4,
     },
     "vmem_bytes": 702670,
-    "vmem_most_bytes": 1891780,
+    "vmem_most_bytes": 2975487,
     "vmem": {"windows": 335872, "inner": 0, "scratch": 0, "intermediates": 366798},
     "flops": 14155776,
     "hbm_bytes": 1467648,

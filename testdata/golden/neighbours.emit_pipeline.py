@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 527757,
-    "vmem_most_bytes": 1681882,
+    "vmem_most_bytes": 2756847,
     "vmem": {
         "windows": 1024,
         "inner": 262144,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 429068,
-    "vmem_most_bytes": 1563454,
+    "vmem_most_bytes": 2633487,
     "vmem": {"windows": 1024, "inner": 262144, "scratch": 0, "intermediates": 165900},
     "flops": 0,
     "hbm_bytes": 787456,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1020599,
-    "vmem_most_bytes": 2273290,
+    "vmem_most_bytes": 3372897,
     "vmem": {"windows": 525312, "inner": 0, "scratch": 0, "intermediates": 495287},
     "flops": 0,
     "hbm_bytes": 525312,

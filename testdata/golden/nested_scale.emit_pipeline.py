@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 785123,
-    "vmem_most_bytes": 1990720,
+    "vmem_most_bytes": 3078552,
     "vmem": {
         "windows": 132096,
         "inner": 131072,

@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 703750,
-    "vmem_most_bytes": 1893076,
+    "vmem_most_bytes": 2976837,
     "vmem": {"windows": 132096, "inner": 131072, "scratch": 0, "intermediates": 440582},
     "flops": 0,
     "hbm_bytes": 655872,

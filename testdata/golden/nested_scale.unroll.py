@@ -25,7 +25,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1160506,
-    "vmem_most_bytes": 2441182,
+    "vmem_most_bytes": 3547782,
     "vmem": {"windows": 459776, "inner": 0, "scratch": 0, "intermediates": 700730},
     "flops": 0,
     "hbm_bytes": 459264,

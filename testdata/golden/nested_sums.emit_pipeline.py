@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 538518,
-    "vmem_most_bytes": 1694794,
+    "vmem_most_bytes": 2770297,
     "vmem": {
         "windows": 1024,
         "inner": 131072,

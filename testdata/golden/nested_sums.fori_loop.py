@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 402181,
-    "vmem_most_bytes": 1531192,
+    "vmem_most_bytes": 2599877,
     "vmem": {"windows": 1024, "inner": 131072, "scratch": 0, "intermediates": 270085},
     "flops": 33554432,
     "hbm_bytes": 394240,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 459586,
-    "vmem_most_bytes": 1600078,
+    "vmem_most_bytes": 2671632,
     "vmem": {"windows": 263168, "inner": 0, "scratch": 0, "intermediates": 196418},
     "flops": 33554432,
     "hbm_bytes": 263168,

@@ -19,7 +19,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64, 128]},
     "vmem_bytes": 1001338,
-    "vmem_most_bytes": 2250178,
+    "vmem_most_bytes": 3348822,
     "vmem": {"windows": 787456, "inner": 0, "scratch": 0, "intermediates": 213882},
     "flops": 0,
     "hbm_bytes": 1181696,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 637857,
-    "vmem_most_bytes": 1814002,
+    "vmem_most_bytes": 2894472,
     "vmem": {
         "windows": 262144,
         "inner": 131072,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 568401,
-    "vmem_most_bytes": 1730656,
+    "vmem_most_bytes": 2807652,
     "vmem": {"windows": 262144, "inner": 131072, "scratch": 0, "intermediates": 175185},
     "flops": 0,
     "hbm_bytes": 2752512,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1440146,
-    "vmem_most_bytes": 2776750,
+    "vmem_most_bytes": 3897332,
     "vmem": {"windows": 917504, "inner": 0, "scratch": 0, "intermediates": 522642},
     "flops": 0,
     "hbm_bytes": 2752512,

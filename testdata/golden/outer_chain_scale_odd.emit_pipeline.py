@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 301696,
-    "vmem_most_bytes": 1410610,
+    "vmem_most_bytes": 2474272,
     "vmem": {
         "windows": 131072,
         "inner": 65536,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 336072,
-    "vmem_most_bytes": 1451860,
+    "vmem_most_bytes": 2517242,
     "vmem": {"windows": 262144, "inner": 0, "scratch": 0, "intermediates": 73928},
     "flops": 0,
     "hbm_bytes": 342400,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 378493,
-    "vmem_most_bytes": 1502764,
+    "vmem_most_bytes": 2570267,
     "vmem": {"windows": 262144, "inner": 0, "scratch": 0, "intermediates": 116349},
     "flops": 0,
     "hbm_bytes": 342400,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 371029,
-    "vmem_most_bytes": 1493806,
+    "vmem_most_bytes": 2560937,
     "vmem": {
         "windows": 133120,
         "inner": 131072,

@@ -24,7 +24,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 707191,
-    "vmem_most_bytes": 1897204,
+    "vmem_most_bytes": 2981137,
     "vmem": {"windows": 657408, "inner": 0, "scratch": 0, "intermediates": 49783},
     "flops": 0,
     "hbm_bytes": 657408,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64]},
     "vmem_bytes": 1547993,
-    "vmem_most_bytes": 2906164,
+    "vmem_most_bytes": 4032142,
     "vmem": {"windows": 793600, "inner": 0, "scratch": 0, "intermediates": 754393},
     "flops": 0,
     "hbm_bytes": 1584128,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_loop_type": "fori_loop",
     },
     "vmem_bytes": 167232,
-    "vmem_most_bytes": 1249252,
+    "vmem_most_bytes": 2306192,
     "vmem": {"windows": 0, "inner": 131072, "scratch": 0, "intermediates": 36160},
     "flops": 0,
     "hbm_bytes": 1048576,

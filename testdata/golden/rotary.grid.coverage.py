@@ -21,7 +21,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [2, 64]},
     "vmem_bytes": 800501,
-    "vmem_most_bytes": 2009176,
+    "vmem_most_bytes": 3097777,
     "vmem": {"windows": 655360, "inner": 0, "scratch": 0, "intermediates": 145141},
     "flops": 0,
     "hbm_bytes": 655360,

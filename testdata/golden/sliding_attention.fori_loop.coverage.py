@@ -21,7 +21,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [128, 1, 128], "pallas_loop_type": "fori_loop"},
     "vmem_bytes": 543291,
-    "vmem_most_bytes": 1700524,
+    "vmem_most_bytes": 2776262,
     "vmem": {"windows": 131072, "inner": 131072, "scratch": 0, "intermediates": 281147},
     "flops": 117440512,
     "hbm_bytes": 1441792,

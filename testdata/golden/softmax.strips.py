@@ -19,7 +19,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64]},
     "vmem_bytes": 1606113,
-    "vmem_most_bytes": 2975908,
+    "vmem_most_bytes": 4104792,
     "vmem": {
         "windows": 1048576,
         "inner": 0,

@@ -19,7 +19,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64], "pallas_pre_broadcast": False},
     "vmem_bytes": 800730,
-    "vmem_most_bytes": 2009452,
+    "vmem_most_bytes": 3098062,
     "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 276442},
     "flops": 0,
     "hbm_bytes": 1684000,

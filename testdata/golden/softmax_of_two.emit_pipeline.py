@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1406043,
-    "vmem_most_bytes": 2735824,
+    "vmem_most_bytes": 3854702,
     "vmem": {
         "windows": 1024,
         "inner": 524288,

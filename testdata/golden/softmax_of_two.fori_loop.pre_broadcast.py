@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 1801572,
-    "vmem_most_bytes": 3210460,
+    "vmem_most_bytes": 4349117,
     "vmem": {"windows": 1024, "inner": 1179648, "scratch": 0, "intermediates": 620900},
     "flops": 0,
     "hbm_bytes": 3933184,

@@ -26,7 +26,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 3702641,
-    "vmem_most_bytes": 5491744,
+    "vmem_most_bytes": 6725452,
     "vmem": {"windows": 2622464, "inner": 0, "scratch": 0, "intermediates": 1080177},
     "flops": 0,
     "hbm_bytes": 2622464,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 420421,
-    "vmem_most_bytes": 1553080,
+    "vmem_most_bytes": 2622677,
     "vmem": {"windows": 0, "inner": 262144, "scratch": 65536, "intermediates": 92741},
     "flops": 0,
     "hbm_bytes": 3145728,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": True,
     },
     "vmem_bytes": 489620,
-    "vmem_most_bytes": 1636120,
+    "vmem_most_bytes": 2709177,
     "vmem": {"windows": 0, "inner": 393216, "scratch": 0, "intermediates": 96404},
     "flops": 0,
     "hbm_bytes": 3145728,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1181603,
-    "vmem_most_bytes": 2466496,
+    "vmem_most_bytes": 3574152,
     "vmem": {"windows": 1048576, "inner": 0, "scratch": 0, "intermediates": 133027},
     "flops": 0,
     "hbm_bytes": 2097152,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1487641,
-    "vmem_most_bytes": 2833744,
+    "vmem_most_bytes": 3956702,
     "vmem": {"windows": 1048576, "inner": 0, "scratch": 0, "intermediates": 439065},
     "flops": 0,
     "hbm_bytes": 2097152,

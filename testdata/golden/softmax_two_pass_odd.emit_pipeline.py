@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 620934,
-    "vmem_most_bytes": 1793692,
+    "vmem_most_bytes": 2873317,
     "vmem": {
         "windows": 327680,
         "inner": 65536,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 690133,
-    "vmem_most_bytes": 1876732,
+    "vmem_most_bytes": 2959817,
     "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 165845},
     "flops": 0,
     "hbm_bytes": 1684000,

@@ -23,7 +23,7 @@ KERNEL_INFO = {
         "pallas_pre_broadcast": False,
     },
     "vmem_bytes": 1090103,
-    "vmem_most_bytes": 2356696,
+    "vmem_most_bytes": 3459777,
     "vmem": {"windows": 524288, "inner": 0, "scratch": 0, "intermediates": 565815},
     "flops": 0,
     "hbm_bytes": 1684000,

@@ -20,7 +20,7 @@ KERNEL_INFO = {
     ],
     "config": {"block_sizes": [64, 256]},
     "vmem_bytes": 436161,
-    "vmem_most_bytes": 1571968,
+    "vmem_most_bytes": 2642352,
     "vmem": {"windows": 393216, "inner": 0, "scratch": 0, "intermediates": 42945},
     "flops": 0,
     "hbm_bytes": 1572864,
