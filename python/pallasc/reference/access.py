@@ -287,7 +287,7 @@ def subscript(frame, node):
 def mask_to(frame, node):
     """tile.mask_to: invalid lanes become `value`."""
     x, fill = frame.argument(node, 0, "x"), frame.argument(node, 1, "value")
-    labels = frame.labels(frame.raw(node, 0, "x"))
+    labels = [frame.document.block_symbol(s) for s in frame.value_shape(frame.raw(node, 0, "x"))]
     mask = lane_mask(labels, x.shape, frame.tiles)
     if mask is None:
         return x

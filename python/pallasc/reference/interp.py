@@ -218,20 +218,12 @@ class Frame:
         return None
 
     def value_shape(self, raw):
-        """The `meta` shape of a raw argument: sizes as written; [] for numbers, and without it."""
+        """The `meta` shape of a raw argument: sizes as written; [] for numbers."""
         meta = self.meta(raw)
         return meta["shape"] if meta and "shape" in meta else []
 
     def labels(self, raw):
-        """The block symbol (or None) of each dim of a raw argument.
-
-        Raises GraphError for a tensor without `meta`, whose dims are known by no name.
-        """
-        if self.meta(raw) is None and np.ndim(self.resolve(raw)):
-            raise GraphError(
-                f"'{raw['ref']}' has no meta, which tells dims of tiles: `pallasc --emit=json "
-                "--passes=` writes the graph with it, as judge.filled() does"
-            )
+        """The block symbol (or None) of each dim of a raw argument."""
         return [self.document.block_symbol(size) for size in self.value_shape(raw)]
 
     def tile_symbol(self, raw):
