@@ -352,7 +352,9 @@ static bool is_int(const Module *m, const Arg *a) {
 /* What the ranges decide of a comparison or of a logical op, of bools. */
 static IntRange range_of_test(uint16_t op, IntRange a, IntRange b) {
 	const IntRange either = {0, 1};
-	bool below = a.high<b.low, above = a.low> b.high, same = range_is_one(a) && range_is_one(b) && a.low == b.low;
+	bool same = range_is_one(a) && range_is_one(b) && a.low == b.low;
+	bool below = a.high < b.low;
+	bool above = a.low > b.high;
 	switch (op) {
 	case OP_EQ: return same ? one(1) : below || above ? one(0) : either;
 	case OP_NE: return same ? one(0) : below || above ? one(1) : either;
