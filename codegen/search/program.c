@@ -66,7 +66,7 @@ static bool arrays_fit(const Plan *p, Diag *d) {
 		if (bytes > largest)
 			most = o, largest = bytes;
 	}
-	if (total <= t->hbm_bytes)
+	if (!most || total <= t->hbm_bytes)
 		return true;
 	Text shape;
 	text_init(&shape, p->arena);
