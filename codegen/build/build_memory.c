@@ -380,7 +380,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	                              : 0;
 	bool swap = access->perm_rank && (!row || type_rank(b, arg->node) > 1); /* of one dim there is none */
 	bool beside = tensor && !row && !access->column && keep_unit && type_rank(b, arg->node) >= 2;
-	bool spread = !swap && !beside && !kernel_same_shape(want_rank, want, have_rank, have);
+	bool spread = swap ? have_rank < want_rank : !beside && !kernel_same_shape(want_rank, want, have_rank, have);
 	bool moved = row || swap || beside || (tensor && spread);
 	if (tensor && !row && (swap || beside || spread))
 		x = movable(b, arg->node, x);
@@ -388,9 +388,7 @@ static KArg written(Builder *b, NodeId n, uint32_t operand, bool keep_unit, Dtyp
 	bool narrow = x.kind == KARG_VALUE && dtype_is_float(t) && dtype_bits(t) < 32;
 	if (swap)
 		x = build_op(b, K_SWAPAXES, t, 1, &x, 2, last_two);
-	if (swap && have_rank < want_rank)
-		x = build_shaped(b, K_BROADCAST, t, want_rank, want, 1, &x);
-	else if (beside) /* a mask of a row that goes into the unit dim */
+	if (beside) /* a mask of a row that goes into the unit dim */
 		x = build_op(b, K_EXPAND_DIMS, t, 1, &x, 1, &before_last);
 	else if (spread)
 		x = build_shaped(b, K_BROADCAST, t, want_rank, want, 1, &x);

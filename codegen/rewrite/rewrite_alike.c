@@ -73,23 +73,26 @@ static unsigned reduced(const Kernel *k, StmtId s) {
 	return found;
 }
 
-static KVisit find_alike;
+static bool carries_all(const KStmt *loop) { return loop->arg_count == loop->loop->carried.count; }
 
-/* Of what a loop gives: what its steps give of what it starts with, and of a loop that stays one what it starts with,
- * too. */
-static void find_given(Kernel *k, StmtId s, unsigned *alike) {
-	const KStmt *stmt = kernel_stmt(k, s);
-	const KLoop *loop = stmt->loop;
-	StmtId yield = region_last(k, stmt->body);
-	if (stmt->arg_count != loop->carried.count || yield == NONE || kernel_stmt(k, yield)->op != K_YIELD)
+/* What a loop's first step is given, before its body. */
+static void find_started(Kernel *k, StmtId s, unsigned *alike) {
+	const ValueId *carried = kernel_stmt(k, s)->loop->carried.at;
+	for (uint32_t i = 0; carries_all(kernel_stmt(k, s)) && i < kernel_stmt(k, s)->arg_count; i++)
+		alike[carried[i]] = spread(k, alike, *kernel_arg(k, s, i), &k->values.at[carried[i]]);
+}
+
+/* What a loop gives, where its body ends: what its steps give of that, and of a loop that stays one that itself, too.
+ */
+static void find_given(Kernel *k, StmtId yield, unsigned *alike) {
+	StmtId s = k->regions.at[kernel_stmt(k, yield)->region].owner;
+	const KStmt *stmt = s == NONE ? NULL : kernel_stmt(k, s);
+	if (!stmt || stmt->op != K_LOOP || stmt->result == NONE || !carries_all(stmt))
 		return;
-	for (uint32_t i = 0; i < loop->carried.count; i++)
-		alike[loop->carried.at[i]] = spread(k, alike, *kernel_arg(k, s, i), &k->values.at[loop->carried.at[i]]);
-	kernel_walk(k, stmt->body, find_alike, alike);
-	for (uint32_t i = 0; i < stmt->result_count && i < loop->carried.count; i++) {
-		const KValue *v = &k->values.at[stmt->result + i];
-		unsigned gives = spread(k, alike, *kernel_arg(k, yield, i), v);
-		alike[stmt->result + i] = loop->type == LOOP_UNROLL ? gives : gives & alike[loop->carried.at[i]];
+	for (uint32_t i = 0; i < stmt->result_count && i < stmt->arg_count; i++) {
+		unsigned gives = spread(k, alike, *kernel_arg(k, yield, i), &k->values.at[stmt->result + i]);
+		bool straight = stmt->loop->type == LOOP_UNROLL;
+		alike[stmt->result + i] = straight ? gives : gives & alike[stmt->loop->carried.at[i]];
 	}
 }
 
@@ -97,7 +100,9 @@ static void find_given(Kernel *k, StmtId s, unsigned *alike) {
 static void find_alike(Kernel *k, StmtId s, void *data) {
 	unsigned *alike = data;
 	const KStmt *stmt = kernel_stmt(k, s);
-	if (stmt->op == K_LOOP && stmt->result != NONE)
+	if (stmt->op == K_LOOP)
+		find_started(k, s, alike);
+	else if (stmt->op == K_YIELD)
 		find_given(k, s, alike);
 	if (stmt->op == K_LOOP || stmt->result == NONE || stmt->result_count != 1 ||
 	    !is_tile(&k->values.at[stmt->result]))

@@ -2,19 +2,10 @@
  * alone; what an earlier root stored is given to a later one (src/ir/ir_root.c). XLA runs them one after the other, so
  * the program needs the VMEM of the largest. */
 #include "search.h"
+#include "codegen/kernel/kernel.h"
 #include <math.h>
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
-
-static bool is_written(const Module *m, TensorId base) {
-	for (NodeId n = 0; n < m->nodes.count; n++) {
-		bool writes = !node_get(m, n)->dead && op_writes(node_get(m, n)->op);
-		TensorId t = writes ? access_tensor(m, n) : NONE;
-		if (t != NONE && tensor_base(m, t) == base)
-			return true;
-	}
-	return false;
-}
 
 static bool is_returned(const Module *m, TensorId base) {
 	for (uint32_t r = 0; r < m->returns.count; r++)
@@ -27,7 +18,7 @@ static bool outputs_stored(Module *m, Diag *d) {
 	bool ok = true;
 	for (TensorId t = 0; t < m->tensors.count; t++) {
 		const Tensor *tensor = &m->tensors.at[t];
-		if (tensor->role != ROLE_OUTPUT || tensor->has_init || !is_returned(m, t) || is_written(m, t))
+		if (tensor->role != ROLE_OUTPUT || tensor->has_init || !is_returned(m, t) || tensor_is_written(m, t))
 			continue;
 		diag_error(d, tensor_place(m, d, t), "output-not-stored",
 		           "store it, give it an initial value, or drop it from returns",
@@ -39,15 +30,12 @@ static bool outputs_stored(Module *m, Diag *d) {
 
 /* ---- HBM -------------------------------------------------------------------------------------------------------- */
 
-/* Before operand `o` there is none of the same array in the same shape. */
-static bool is_first(const Plan *p, uint32_t o) {
+/* A buffer of its own: of no other operand's array, nor of one before in the same shape. */
+static bool has_own_array(const Plan *p, uint32_t o) {
 	const Operand *x = &p->operands.at[o];
 	for (uint32_t i = 0; i < o; i++) {
 		const Operand *y = &p->operands.at[i];
-		bool same = y->tensor == x->tensor && y->rank == x->rank;
-		for (uint32_t d = 0; same && d < x->rank; d++)
-			same = y->shape[d] == x->shape[d];
-		if (same)
+		if (y->tensor == x->tensor && kernel_same_shape(y->rank, y->shape, x->rank, x->shape))
 			return false;
 	}
 	return x->tensor != NONE && x->alias_of == NONE;
@@ -61,7 +49,7 @@ static bool arrays_fit(const Plan *p, Diag *d) {
 	int64_t total = 0, largest = 0;
 	for (uint32_t i = 0; i < p->operands.count; i++) {
 		const Operand *o = &p->operands.at[i];
-		int64_t bytes = is_first(p, i) ? hbm_array_bytes(t, o->dtype, o->rank, o->shape) : 0;
+		int64_t bytes = has_own_array(p, i) ? hbm_array_bytes(t, o->dtype, o->rank, o->shape) : 0;
 		total = int_min(total + bytes, INT64_MAX / 4);
 		if (bytes > largest)
 			most = o, largest = bytes;
@@ -81,7 +69,7 @@ static bool arrays_fit(const Plan *p, Diag *d) {
 	return false;
 }
 
-static bool programs_fit(const Program *g, Diag *d) {
+static bool program_fits(const Program *g, Diag *d) {
 	for (uint32_t k = 0; k < g->kernels.count; k++)
 		if (!arrays_fit(g->kernels.at[k], d))
 			return false;
@@ -129,7 +117,7 @@ static Program *program_start(Arena *a, Module *m, Diag *d) {
 }
 
 static bool program_finish(Program *g, Module *m, Diag *d) {
-	if (!outputs_stored(m, d) || !programs_fit(g, d) || !program_host(g, m, d))
+	if (!outputs_stored(m, d) || !program_fits(g, d) || !program_host(g, m, d))
 		return false;
 	add_up(g);
 	return true;

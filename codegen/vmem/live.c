@@ -72,17 +72,22 @@ Live *live_computed_as(const Lives *l, Live *x) {
 	return x;
 }
 
-bool live_reduces_lanes(const Lives *l, const Live *x) {
+/* Along the last dim (1), or the one before it (2), among others. */
+static bool reduces(const Lives *l, const Live *x, uint32_t from_last) {
 	const Live *of = x->part == PART_REDUCE ? live_operand(l, x, 0) : NULL;
 	uint32_t rank = of ? live_value(l, of)->rank : 0;
 	if (rank == 0)
 		return false;
 	const KStmt *s = live_stmt(l, x);
-	bool lanes = s->int_count == 1; /* all axes */
+	bool along = s->int_count == 1; /* all axes */
 	for (uint32_t i = 1; i < s->int_count; i++)
-		lanes = lanes || s->ints[i] + 1 == rank;
-	return lanes;
+		along = along || s->ints[i] + from_last == rank;
+	return along;
 }
+
+bool live_reduces_lanes(const Lives *l, const Live *x) { return reduces(l, x, 1); }
+
+bool live_reduces_rows(const Lives *l, const Live *x) { return reduces(l, x, 2); }
 
 bool live_is_plain_load(const Lives *l, const Live *x) {
 	return x->part == PART_LOAD || (live_op(l, x) == K_SWAPAXES && live_operand(l, x, 0)->part == PART_LOAD);

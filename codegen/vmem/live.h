@@ -99,6 +99,14 @@ static inline const KStmt *live_stmt(const Lives *l, const Live *x) { return &l-
 static inline uint16_t live_op(const Lives *l, const Live *x) {
 	return x->stmt == NONE ? (uint16_t)K_FIRST : live_stmt(l, x)->op;
 }
+/* Of a load or a store. */
+static inline const KRef *live_ref(const Lives *l, const Live *x) {
+	return &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
+}
+/* A block that the very step that reads it again filled. */
+static inline bool buffer_is_filled(const KBuffer *b) {
+	return b->held && (b->held->fill || b->held->copy) && b->held->revisits == 0;
+}
 static inline const KValue *live_value(const Lives *l, const Live *x) {
 	static const KValue none;
 	return x->value == NONE ? &none : &l->k->values.at[x->value];
@@ -125,6 +133,7 @@ bool live_rounds_or_views(const Lives *l, const Live *x);
 /* The matmul's product that this sum adds up, scaled or rounded between and nothing else; NULL. */
 Live *live_product(const Lives *l, const Live *sum);
 bool live_reduces_lanes(const Lives *l, const Live *x);
+bool live_reduces_rows(const Lives *l, const Live *x);
 bool live_is_plain_load(const Lives *l, const Live *x);
 /* Straight code: the region itself, and the steps of an unrolled loop. */
 static inline bool region_is_unrolled(const Region *r) { return r->loop && r->loop->type == LOOP_UNROLL; }

@@ -85,18 +85,9 @@ static bool is_tile(const Chains *c, const Live *x) {
 	return v->rank >= 2 && v->shape[v->rank - 2] > 1 && last_size(v) > 1;
 }
 
-/* Of a block that this very step fills before. */
-static bool loads_filled(const Lives *l, const Live *x) {
-	if (x->part != PART_LOAD)
-		return false;
-	const KRef *ref = &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
-	const KHeld *held = l->k->buffers.at[ref->buffer].held;
-	return held && (held->fill || held->copy) && held->revisits == 0;
-}
-
 static Late late_of(const Chains *c, const Live *x) {
 	const KValue *v = live_value(c->l, x);
-	if (loads_filled(c->l, x))
+	if (x->part == PART_LOAD && buffer_is_filled(&c->l->k->buffers.at[live_ref(c->l, x)->buffer]))
 		return LATE_COLUMN;
 	if (x->part == PART_LOAD)
 		return is_lone(v) ? LATE_ELEMENT : x->shape == SHAPE_COLUMN ? LATE_COLUMN : LATE_NOTHING;
@@ -185,18 +176,6 @@ static int64_t kept_for(Chains *c, const Live *user, Late late) {
 	return kept;
 }
 
-/* It reduces rows, whatever else. */
-static bool reduces_rows(const Chains *c, const Live *x) {
-	if (x->part != PART_REDUCE || !live_operand(c->l, x, 0))
-		return false;
-	const KStmt *s = live_stmt(c->l, x);
-	uint32_t rank = live_value(c->l, live_operand(c->l, x, 0))->rank;
-	bool rows = s->int_count == 1; /* all axes */
-	for (uint32_t i = 1; i < s->int_count; i++)
-		rows = rows || s->ints[i] + 2 == rank;
-	return rows;
-}
-
 static int64_t region_chains(const Lives *l, const Region *r) {
 	uint32_t count = r->count + 2;
 	Chains c = {.l = l,
@@ -215,7 +194,7 @@ static int64_t region_chains(const Lives *l, const Region *r) {
 		c.late[pos] = (uint8_t)late_of(&c, x);
 		if (is_tile(&c, x) && part_streams(x->part) && c.late[pos] != LATE_NOTHING)
 			kept = int_max(kept, kept_for(&c, x, late_read(&c, x)));
-		if (reduces_rows(&c, x))
+		if (live_reduces_rows(l, x))
 			kept = int_max(kept, kept_for(&c, x, LATE_COLUMN));
 		stored = (Late)int_max(stored, x->part == PART_STORE ? late_read(&c, x) : LATE_NOTHING);
 	}

@@ -207,7 +207,7 @@ static bool separates(const Lives *l, const Live *x) {
 
 /* To out[:, 0, :]; of packed elements they are in spill_stores.c. */
 static bool stores_rows(const Lives *l, const Live *x) {
-	const KRef *ref = &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
+	const KRef *ref = live_ref(l, x);
 	const Live *of = live_operand(l, x, 1);
 	const KValue *v = of ? live_value(l, of) : NULL;
 	return v && v->rank >= 2 && v->shape[v->rank - 2] > 1 && !is_narrow(v) && ref->rank >= 3 &&

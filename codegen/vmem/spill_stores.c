@@ -13,13 +13,9 @@
  * 1024]. Those of 32-bit elements wait as rereads_wait says, of fewer bits all do. */
 #include "live.h"
 
-static const KRef *ref_of(const Lives *l, const Live *x) {
-	return &l->k->refs.at[l->k->args.at[live_stmt(l, x)->arg_first].ref];
-}
-
 /* Its elements are packed in memory: bools, which registers have as 32 bits, too. */
 static bool is_packed(const Lives *l, const Live *x) {
-	return dtype_bits(l->k->buffers.at[ref_of(l, x)->buffer].dtype) < 32;
+	return dtype_bits(l->k->buffers.at[live_ref(l, x)->buffer].dtype) < 32;
 }
 
 static bool accesses(const Live *x) { return x->part == PART_LOAD || x->part == PART_STORE; }
@@ -44,11 +40,9 @@ static void each_in(Region *r, Each *each, void *data) {
 /* ---- several stores --------------------------------------------------------------------------------------------- */
 
 static bool in_order(const Kernel *k) {
-	for (BufferId b = 0; b < k->buffers.count; b++) {
-		const KHeld *held = k->buffers.at[b].held;
-		if (held && (held->fill || held->copy) && held->revisits == 0)
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		if (buffer_is_filled(&k->buffers.at[b]))
 			return true;
-	}
 	return false;
 }
 
@@ -118,7 +112,7 @@ static const Live *stored_choice(const Lives *l, const Live *store) {
  * of a region of 1 MiB, int32 [128, 1, 129] on v7x). Packed elements, chosen in 32 bits, to any block: 0.3 to 1 of the
  * region in 32 bits, of uint16 1.3 to 2 (416 rows of 256, all chips but v5e and v5p, which take less). */
 static int64_t rewritten_bytes(const Lives *l, const Live *store) {
-	const KRef *ref = ref_of(l, store);
+	const KRef *ref = live_ref(l, store);
 	const KHeld *held = l->k->buffers.at[ref->buffer].held;
 	const Live *stored = live_operand(l, store, 1), *value = stored_choice(l, store);
 	bool run_time = false, filled = held && held->fill && !held->revisits;
@@ -131,6 +125,11 @@ static int64_t rewritten_bytes(const Lives *l, const Live *store) {
 	return run_time ? times * live_wide_bytes(l, value) : 0;
 }
 
+/* Of the block that is stored to. */
+static bool loads_what_stands(const Lives *l, const Live *x, const Live *store) {
+	return x->part == PART_LOAD && live_ref(l, x)->buffer == live_ref(l, store)->buffer;
+}
+
 /* A masked write to a block that is read for it, at a position that is known: up to 256 registers the compilers of v5e
  * and v5p load ahead of what is chosen (of 64 registers none waits, of 128 16, of 256 144; more go in loops). */
 static int64_t chosen_bytes(const Lives *l, const Live *store) {
@@ -138,13 +137,11 @@ static int64_t chosen_bytes(const Lives *l, const Live *store) {
 	const Live *value = stored_choice(l, store);
 	if (!value || l->t->bf16_vpu || l->t->spill_rows)
 		return 0;
-	for (uint32_t i = 1; i < value->reads; i++) {
-		const Live *of = l->reads.at[value->read + i];
-		if (of->part == PART_LOAD && ref_of(l, of)->buffer == ref_of(l, store)->buffer)
+	for (uint32_t i = 1; i < value->reads; i++)
+		if (loads_what_stands(l, l->reads.at[value->read + i], store))
 			return value->bytes <= target_registers_bytes(l->t, IN_STRAIGHT_CODE)
 			               ? value->bytes / 2 * (region_is_again(store->region) ? 2 : 1)
 			               : 0;
-	}
 	return 0;
 }
 
@@ -181,8 +178,8 @@ static int64_t waiting_bytes(const Lives *l, const Live *store) {
 	if (!value || !(is_packed(l, store) || late) || (live_op(l, value) != OP_WHERE && live_op(l, value) != K_KEEP))
 		return 0;
 	for (uint32_t i = 0; i < value->reads; i++) {
-		Live *x = l->reads.at[value->read + i], *of = live_computed_as(l, x);
-		bool loads = of->part == PART_LOAD && ref_of(l, of)->buffer == ref_of(l, store)->buffer;
+		Live *x = l->reads.at[value->read + i];
+		bool loads = loads_what_stands(l, live_computed_as(l, x), store);
 		old = old || loads;
 		late = late || (!loads && comes_late(l, x));
 	}
@@ -217,7 +214,7 @@ static void forward(const Lives *l, Region *r, uint32_t place, bool loads, Forwa
 			forward(l, x->body, here, loads, f);
 		if (x->part != (loads ? PART_LOAD : PART_STORE))
 			continue;
-		BufferId operand = l->operand[ref_of(l, x)->buffer];
+		BufferId operand = l->operand[live_ref(l, x)->buffer];
 		const KBuffer *b = &l->k->buffers.at[operand];
 		uint32_t *first = &f->stored[operand];
 		if (!loads && (!*first || here < *first)) {
@@ -255,7 +252,7 @@ static int64_t lone_rows_bytes(const Lives *l, Dtype t, int64_t bytes) {
  * again. Rows of 32 bits that are no multiple of 8: v5e and v5p keep up to 0.9 registers of a row, for a load and a
  * store of it together (of [24, 100] and [8, 100] rows), v4 an eighth. */
 static int64_t row_by_row(const Lives *l, const Live *x) {
-	const KRef *ref = ref_of(l, x);
+	const KRef *ref = live_ref(l, x);
 	const Live *value = accessed(l, x);
 	if (!value || ref->rank < 3 || ref->dim[ref->rank - 2].kind != KDIM_AT)
 		return 0;
@@ -360,7 +357,7 @@ static void add_access(Lives *l, Live *x, void *data) {
 		rows->rewritten = int_max(rows->rewritten, int_max(int_max(rewritten_bytes(l, x), chosen_bytes(l, x)),
 		                                                   int_max(waiting_bytes(l, x), spread_bytes(l, x))));
 	}
-	rows->branches += branches(ref_of(l, x)) ? accessed_bytes(l, x) : 0;
+	rows->branches += branches(live_ref(l, x)) ? accessed_bytes(l, x) : 0;
 }
 
 /* Rows: measured for two such stores and loads of [2, 256, 128] to [8, 256, 128], all chips: the rows of one store, two

@@ -160,9 +160,8 @@ static int64_t carries_bytes(const Plan *plan) {
 int64_t plan_vmem_line(const Plan *p) { return vmem_line(p->vmem_limit, p->module->target->vmem_margin); }
 
 /* Room for an error of the estimate; the rest of VMEM is left to XLA, but where `pallas_whole_vmem` says otherwise. As
- * much again and 4 MiB: of 2,283 kernels measured on five chips (`make bench-vmem PART=stored`) none takes more than a
- * quarter and 2 MiB, but one of many permutations of bytes takes 1.7 times its estimate of 11 MiB. Whole MiB, so that
- * small changes of the estimate leave it. */
+ * much again and 4 MiB: beyond vmem_most(), for one of many permutations of bytes takes 1.7 times its estimate of 11
+ * MiB. Whole MiB, so that small changes of the estimate leave it. */
 static int64_t asked_bytes(const Plan *p) {
 	const int64_t mib = 1 << 20;
 	if ((Switch)p->module->config.whole_vmem.value == SWITCH_ON)

@@ -41,6 +41,13 @@ Effects effects_of(Arena *a, const Module *m) {
 	return e;
 }
 
+bool tensor_is_written(const Module *m, TensorId base) {
+	for (NodeId n = 0; n < m->nodes.count; n++)
+		if (!node_get(m, n)->dead && op_writes(node_get(m, n)->op) && access_base(m, n) == base)
+			return true;
+	return false;
+}
+
 bool graph_writes(const Effects *e, GraphId g, TensorId base) {
 	return map_get(&e->writes, write_key(g, base)) != NONE;
 }

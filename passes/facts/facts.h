@@ -62,6 +62,8 @@ typedef struct Effects {
 /* Linear: each write is noted in the graphs around it, whose depth is bounded. */
 Effects effects_of(Arena *a, const Module *m);
 bool graph_writes(const Effects *e, GraphId g, TensorId base);
+/* A node of any graph writes it. */
+bool tensor_is_written(const Module *m, TensorId base);
 /* The base tensor that a load, store or atomic touches. */
 TensorId access_base(const Module *m, NodeId n);
 /* The graphs that call node n runs: up to two; returns their count. */

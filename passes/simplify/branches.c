@@ -500,32 +500,34 @@ static bool convert_in(Conversion *v, GraphId g) {
 	return true;
 }
 
-/* By TensorId: something is written to it, whatever runs. */
-static bool *written_tensors(PassContext *c) {
+/* By TensorId: an output that is what the kernel stores. */
+static bool *stored_outputs(PassContext *c) {
 	const Module *m = c->module;
-	bool *written = arena_array(c->arena, (size_t)m->tensors.count + 1, sizeof *written);
-	for (NodeId n = 0; n < m->nodes.count; n++)
-		if (!node_get(m, n)->dead && op_writes(node_get(m, n)->op) && access_base(m, n) != NONE)
-			written[access_base(m, n)] = true;
-	return written;
+	bool *stored = arena_array(c->arena, (size_t)m->tensors.count + 1, sizeof *stored);
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		stored[t] =
+			m->tensors.at[t].role == ROLE_OUTPUT && !m->tensors.at[t].has_init && tensor_is_written(m, t);
+	return stored;
 }
 
 /* An output that only branches store that are never taken holds anything: zeros. */
-static void fill_unwritten(PassContext *c, const bool *before) {
-	const bool *written = written_tensors(c);
-	for (TensorId t = 0; t < c->module->tensors.count; t++) {
-		Tensor *tensor = &c->module->tensors.at[t];
-		if (tensor->role == ROLE_OUTPUT && !tensor->has_init && before[t] && !written[t])
-			tensor->has_init = true, tensor->init = 0;
-	}
+static void fill_unwritten(Module *m, const bool *stored) {
+	for (TensorId t = 0; t < m->tensors.count; t++)
+		if (stored[t] && !tensor_is_written(m, t))
+			m->tensors.at[t].has_init = true, m->tensors.at[t].init = 0;
 }
 
-/* Predicates that the ranges of ints decide, such as of the only tile of a grid's dim, become constants. */
-static void settle_predicates(PassContext *c) {
+/* Predicates that the ranges of ints decide, such as of the only tile of a grid's dim, become constants. False if there
+ * is no tile.if. */
+static bool settle_predicates(PassContext *c) {
 	Module *m = c->module;
 	IntRanges ranges = {0};
+	bool any = false;
 	for (NodeId n = 0; n < m->nodes.count; n++) {
-		if (node_get(m, n)->dead || node_get(m, n)->op != OP_IF || op_arg(m, n, "pred")->kind != ARG_REF)
+		if (node_get(m, n)->dead || node_get(m, n)->op != OP_IF)
+			continue;
+		any = true;
+		if (op_arg(m, n, "pred")->kind != ARG_REF)
 			continue;
 		if (!ranges.of)
 			ranges = int_ranges(c->arena, m);
@@ -533,12 +535,14 @@ static void settle_predicates(PassContext *c) {
 		if (range_is_one(pred))
 			arg_set(m, node_get(m, n)->arg_first + op_param_index(OP_IF, "pred"), arg_bool(pred.low != 0));
 	}
+	return any;
 }
 
 bool pass_branches(PassContext *c) {
 	Module *m = c->module;
-	const bool *written = written_tensors(c);
-	settle_predicates(c);
+	if (!settle_predicates(c))
+		return true;
+	const bool *stored = stored_outputs(c);
 	Conversion v = {
 		.c = c, .m = m, .dropped = arena_array(c->arena, 3 * (size_t)m->graphs.count + 1, sizeof(bool))};
 	for (GraphId g = 0; g < m->graphs.count; g++) {
@@ -554,7 +558,7 @@ bool pass_branches(PassContext *c) {
 		for (GraphId up = graph_parent(m, g); up != NONE && !v.dropped[g]; up = graph_parent(m, up))
 			v.dropped[g] = v.dropped[up];
 	module_drop_graphs(m, v.dropped);
-	fill_unwritten(c, written);
+	fill_unwritten(m, stored);
 	if (v.count)
 		pass_remark(c, "branches", "%u tile.if: both branches run, and their results are chosen", v.count);
 	return true;

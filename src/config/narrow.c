@@ -392,7 +392,7 @@ static const char *tile_matters(Narrowing *w, bool folds) {
 }
 
 const char *block_size_matters(Module *m, BlockId b) {
-	Narrowing w = {.m = m, .b = b, .size = m->block_size.at[b]};
+	Narrowing w = {.m = m, .b = b};
 	return tile_matters(&w, false);
 }
 

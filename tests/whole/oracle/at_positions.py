@@ -55,11 +55,6 @@ def cases():
                 continue
             most = min(n for n, c in zip(shape, pattern, strict=True) if c == "s")
             sizes = "x".join(map(str, shape))
-            yield (
-                f"{what} {dtype} {sizes} {pattern}",
-                {
-                    "document": document(what, dtype, shape, pattern),
-                    "values": {"s1": f"bound:{most}"},
-                    **{"seed": most, "way": "executed", "thorough": False},
-                },
-            )
+            made = document(what, dtype, shape, pattern)
+            case = one_point.executed(made, most, s1=f"bound:{most}")
+            yield f"{what} {dtype} {sizes} {pattern}", case

@@ -96,10 +96,5 @@ def cases():
         if "float8" not in dtype and dtype != "uint16":
             every += atomics(dtype, shape)
         for name, tensors, nodes in every:
-            yield (
-                f"{dtype} {shape} {name}",
-                {
-                    "document": one_point.document("meeting", tensors, nodes),
-                    **{"values": {}, "seed": 1, "way": "executed", "thorough": False},
-                },
-            )
+            made = one_point.document("meeting", tensors, nodes)
+            yield f"{dtype} {shape} {name}", one_point.executed(made)

@@ -34,6 +34,12 @@ def store(name, index, value):
     ]
 
 
+def executed(document, seed=1, **values):
+    """The case as properties.examine() takes it."""
+    examined = {"seed": seed, "way": "executed", "thorough": False}
+    return {"document": document, "values": values, **examined}
+
+
 def document(name, tensors, nodes, scalars=()):
     """The document of these; scalars are int32, by name."""
     last = {"name": "output", "op": "output", "args": [[]]}

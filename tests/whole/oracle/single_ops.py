@@ -137,10 +137,5 @@ def cases():
         for name, target, args, new, gives, is_view in every:
             for computed in (False, True) if is_view and dtype != "bool" else (False,):
                 full = f"{dtype} {shape} {name}{' of a square' if computed else ''}"
-                yield (
-                    full,
-                    {
-                        "document": document(dtype, shape, target, args, new, gives, computed),
-                        **{"values": {}, "seed": 1, "way": "executed", "thorough": False},
-                    },
-                )
+                made = document(dtype, shape, target, args, new, gives, computed)
+                yield full, one_point.executed(made)
