@@ -41,16 +41,45 @@ static bool has_own_array(const Plan *p, uint32_t o) {
 	return x->tensor != NONE && x->alias_of == NONE;
 }
 
-/* All arrays of a kernel are in HBM while it runs, as it takes them: where a view gives them dims of few lanes, they
- * are padded to whole tiles, as XLA does. What it takes beside them is not known. */
+static int64_t viewed_bytes(const Plan *p, const Operand *o) {
+	return hbm_array_bytes(p->module->target, o->dtype, o->rank, o->shape);
+}
+
+static int64_t callers_bytes(const Plan *p, const Operand *o) {
+	const Module *m = p->module;
+	const Tensor *t = &m->tensors.at[o->tensor];
+	int64_t shape[RANK_MAX];
+	for (uint32_t i = 0; i < t->rank; i++)
+		shape[i] = expr_number(m, t->shape[i]);
+	return hbm_array_bytes(m->target, o->dtype, t->rank, shape);
+}
+
+static bool is_padded_view(const Plan *p, const Operand *o) {
+	return o->tensor != NONE && o->steps.count && callers_bytes(p, o) < viewed_bytes(p, o);
+}
+
+/* Operand `o` is a padded copy of the caller's array, which no operand before it was, and none takes as it is. */
+static bool leaves_callers(const Plan *p, uint32_t o) {
+	for (uint32_t i = 0; i < p->operands.count; i++) {
+		const Operand *x = &p->operands.at[i];
+		if (x->tensor == p->operands.at[o].tensor && (!x->steps.count || (i < o && is_padded_view(p, x))))
+			return false;
+	}
+	return is_padded_view(p, &p->operands.at[o]);
+}
+
+/* All arrays of a kernel are in HBM while it runs, as it takes them, padded to whole tiles as XLA does, which is much
+ * where a view gives them dims of few lanes; beside such a copy the caller's. What XLA takes beside them is not known.
+ */
 static bool arrays_fit(const Plan *p, Diag *d) {
 	const Target *t = p->module->target;
 	const Operand *most = NULL;
 	int64_t total = 0, largest = 0;
 	for (uint32_t i = 0; i < p->operands.count; i++) {
 		const Operand *o = &p->operands.at[i];
-		int64_t bytes = has_own_array(p, i) ? hbm_array_bytes(t, o->dtype, o->rank, o->shape) : 0;
-		total = int_min(total + bytes, INT64_MAX / 4);
+		int64_t bytes = has_own_array(p, i) ? viewed_bytes(p, o) : 0;
+		int64_t beside = bytes && leaves_callers(p, i) ? callers_bytes(p, o) : 0;
+		total = int_min(total + bytes + beside, INT64_MAX / 4);
 		if (bytes > largest)
 			most = o, largest = bytes;
 	}

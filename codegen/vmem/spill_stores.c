@@ -277,6 +277,28 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 	return alone ? lone_rows_bytes(l, v->dtype, bytes) : bytes;
 }
 
+/* All steps load it at the same place. */
+static bool stands_still(const Kernel *k, const KRef *ref) {
+	int64_t place;
+	for (uint32_t i = 0; i < ref->rank; i++)
+		if (ref->dim[i].kind != KDIM_ALL &&
+		    (ref->dim[i].kind != KDIM_AT || !int_is_const(k, ref->dim[i].start, &place)))
+			return false;
+	return k->buffers.at[ref->buffer].role == BUFFER_IN;
+}
+
+/* Such rows of 16 bits that the steps of an unrolled loop share: they are loaded once and kept, a register each, and of
+ * further ones an eighth (tables of 1,024 to 4,096 rows from which two steps gather by matmuls: 15 to 19 MiB of 4,096
+ * rows, 21 of two such tables, all chips). */
+static int64_t shared_rows_bytes(const Lives *l, const Live *x) {
+	if (x->part != PART_LOAD || !region_is_unrolled(x->region) || !row_by_row(l, x) ||
+	    !stands_still(l->k, live_ref(l, x)))
+		return 0;
+	const KValue *v = live_value(l, x);
+	bool half = is_packed(l, x) && dtype_bits(v->dtype) == 16;
+	return half ? rows_of(v) * int_round_up(last_size(v), l->t->lanes) * l->t->sublanes * 4 : 0;
+}
+
 /* Packed elements that are read or written as few of a register: ints and bools at most half of it, floats an eighth.
  * What is computed of such is packed and unpacked register by register, half of them beside the rest; twice as many on
  * a chip that moves rows one by one. A margin, as the next is: nothing that was drawn had more. */
@@ -330,7 +352,7 @@ static int64_t unsigned_bytes(const Lives *l, const Live *x) {
 }
 
 typedef struct Rows {
-	int64_t stores, most, loads, branches, rewritten, loose, packed;
+	int64_t stores, most, loads, shared, most_shared, branches, rewritten, loose, packed;
 } Rows;
 
 /* What a branch of a switch loads is there whole after it, as is what is stored by one: of a block that several steps
@@ -351,6 +373,8 @@ static void add_access(Lives *l, Live *x, void *data) {
 	rows->stores += x->part == PART_STORE ? bytes : 0;
 	rows->most = int_max(rows->most, x->part == PART_STORE ? bytes : 0);
 	rows->loads += x->part == PART_LOAD ? bytes : 0;
+	rows->shared += shared_rows_bytes(l, x);
+	rows->most_shared = int_max(rows->most_shared, shared_rows_bytes(l, x));
 	if (x->part == PART_STORE) {
 		rows->loose = int_max(rows->loose, spread_rows_bytes(l, x));
 		rows->packed = int_max(rows->packed, packed_bytes(l, x));
@@ -368,7 +392,8 @@ int64_t spilled_by_stores(const Lives *l) {
 	each_in(l->root, add_access, &rows);
 	bool all = rows.loads || l->t->spill_rows;
 	int64_t others = all ? (rows.stores - rows.most + rows.loads) * 2 / 3 : rows.most / 16;
-	int64_t bytes = rows.stores ? rows.most + others : rows.loads * 2 / 3;
+	int64_t shared = rows.most_shared + (rows.shared - rows.most_shared) / 8;
+	int64_t bytes = int_max(rows.stores ? rows.most + others : rows.loads * 2 / 3, shared);
 	return int_max(bytes, int_max(rows.loose, rows.packed)) + rows.branches * 4 / 3 +
 	       int_max(straight_stores(l), rows.rewritten) + forwarded(l);
 }

@@ -334,9 +334,16 @@ def test_a_loop_that_begins_anywhere():
 
 
 def test_arrays_that_hbm_does_not_hold_are_refused():
-    """In blocks of one lane y and out are padded 128 times: 8 GiB each, where v5e has 15.75."""
+    """In blocks of one lane y and out are padded 128 times: 8 GiB each, where v5e has 15.75.
+
+    The caller's stand beside them, 32 MiB each, as does x.
+    """
     config = {"block_sizes": [1024, 1, 1024]}
-    with pytest.raises(CompileError, match=r"y, as bfloat16\[4096, 4096, 1, 1\], takes 8589934592"):
+    needed = 2 * (8 << 30) + 3 * (32 << 20)
+    with pytest.raises(
+        CompileError,
+        match=rf"need {needed} bytes of HBM.* y, as bfloat16\[4096, 4096, 1, 1\], takes 8589934592",
+    ):
         kit.compiled("matmul_4096", "v5e", **config)
     assert kit.compiled("matmul_4096", "v6e", **config)
     assert kit.compiled("matmul_4096", "v5e", block_sizes=[1024, 2, 1024])

@@ -14,8 +14,8 @@ from pallasc import aot, binding
 CHIPS = ("v4", "v5e", "v5p", "v6e", "v7x")
 
 
-def resized(name, sizes, **config):
-    """A graph of testdata with other sizes, {old: new}, as text."""
+def resized(graph, sizes, **config):
+    """A graph of testdata, or such as of_coverage(), with other sizes, {old: new}, as text."""
 
     def changed(item):
         if isinstance(item, dict):
@@ -24,13 +24,19 @@ def resized(name, sizes, **config):
             return [changed(value) for value in item]
         return sizes.get(item, item) if isinstance(item, int) else item
 
-    return json.dumps(changed(kit.document(name)) | {"config": config})
+    document = kit.document(graph) if isinstance(graph, str) else graph
+    return json.dumps(changed(document) | {"config": config})
+
+
+def of_coverage(name):
+    """A graph of the coverage."""
+    path = kit.ROOT / "testdata" / "coverage" / "graphs" / f"{name}.json"
+    return json.loads(path.read_text())
 
 
 def top_k(**config):
     """The greatest 8 of 128 lanes, as text."""
-    path = kit.ROOT / "testdata" / "coverage" / "graphs" / "route_tokens_8192_128.json"
-    return json.dumps(json.loads(path.read_text()) | {"config": config})
+    return json.dumps(of_coverage("route_tokens_8192_128") | {"config": config})
 
 
 PIPELINE = {"pallas_loop_type": "emit_pipeline", "pallas_straight_loops": "off"}
@@ -72,6 +78,16 @@ KINDS = {
     "random_to_an_element": (tiles.chain(512, 512, "element"), 1.5),
     "call_to_an_element": (tiles.chain(256, 256, "element", call="aten.asinh.default"), 1.5),
     "calls_to_an_element": (tiles.chain(256, 256, "element", call="aten.expm1.default"), 1.5),
+    # rows that stand a register each, from which all steps gather by matmuls
+    "tables_of_steps": (
+        resized(
+            of_coverage("chunk_state_4096"),
+            {4096: 1024, 16: 4, 80: 2},
+            block_sizes=[8, 8, 200],
+            **UNROLLED,
+        ),
+        1.1,
+    ),
     # of the greatest few lanes, found one after the other, the tiles that are reduced
     "top_k": (top_k(block_sizes=[256]), 1.45),
 }
