@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kit
 import numpy as np
+import verdicts
 
 HERE = Path(__file__).resolve().parent
 
@@ -48,6 +49,44 @@ def resized(document, shapes, extents, config):
             node["args"][2] = [extents[b] for b in graph["block_ids"]]
     document["config"] = config
     return document
+
+
+def wrong(module, given, expected, tmp_path, rtol=1e-4, atol=1e-4, explicit=False):
+    """What is off of the outputs of a module's sharded function, lines: none by a kept verdict.
+
+    Args:
+      given, expected: whole inputs by name, and outputs in order; None: any.
+      explicit: of the mesh's axes.
+    """
+
+    def simulate():
+        lines, ratios = [], []
+        found = devices(module, given, tmp_path, explicit)
+        for output, (out, wanted) in enumerate(zip(found, expected, strict=True)):
+            if wanted is None:
+                continue
+            try:
+                np.testing.assert_allclose(out, wanted, rtol, atol)
+            except AssertionError as error:
+                lines.append(f"output {output}: {error}")
+            allowed = atol + rtol * np.abs(wanted) + np.finfo(np.float32).tiny
+            ratios.append(np.max(np.abs(out - wanted) / allowed))
+        return lines, ratios
+
+    kept = [np.zeros(0) if wanted is None else wanted for wanted in expected]
+    question = verdicts.Question(
+        f"{module.info['name']} on {module.info['sharding']['mesh']}",
+        module.source,
+        [
+            verdicts.code((HERE / "sharded_devices.py").read_text()),
+            verdicts.source(wrong),
+            f"{rtol} {atol} {explicit}",
+            verdicts.arrays_digest([*given, *given.values(), *kept]),
+        ],
+        [],
+        list,
+    )
+    return verdicts.settle(question, simulate)
 
 
 def devices(module, given, tmp_path, explicit=False):

@@ -7,9 +7,10 @@ import sys
 
 import kit
 import numpy as np
+import on_devices
 import pallasc
 import pytest
-from on_devices import arrays, devices, small
+from on_devices import arrays, small, wrong
 from pallasc import aot, execute
 
 
@@ -36,8 +37,18 @@ def test_matmul(mesh, blocks, inputs, outputs, tmp_path):
     assert module.info["sharding"] == {"mesh": mesh, "inputs": inputs, "outputs": outputs}
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(s, np.float32) for s in [(64, 512), (512, 512)])
-    (out,) = devices(module, {"x": x, "y": y}, tmp_path, explicit)
-    np.testing.assert_allclose(out, x @ y, rtol=1e-4, atol=1e-3)
+    given = {"x": x, "y": y}
+    assert wrong(module, given, [x @ y], tmp_path, atol=1e-3, explicit=explicit) == []
+
+
+def test_what_is_off_is_told(tmp_path, monkeypatch):
+    """Of each output that something is expected of, beyond its tolerance."""
+    module = pallasc.shard(matmul(), {"k": 2}, {"tile_k": "k"})
+    ones = np.ones((64, 512), np.float32)
+    monkeypatch.setattr(on_devices, "devices", lambda *_: [ones, ones, ones])
+    (line,) = wrong(module, {"x": ones}, [ones * 1.01, None, ones * 0.999], tmp_path, rtol=2e-3)
+    assert line.startswith("output 0: ")
+    assert "Max absolute difference among violations: 0.0" in line
 
 
 def test_heads_of_attention(tmp_path):
@@ -53,12 +64,12 @@ def test_heads_of_attention(tmp_path):
     assert module.info["sharding"]["outputs"] == [["data", "model"], [("data", "model")]]
     random = np.random.default_rng(0)
     q, k, v = (random.standard_normal(shape, np.float32) for _ in range(3))
-    out, lse = devices(module, {"q": q, "k": k, "v": v}, tmp_path)
     scores = q @ k.swapaxes(-1, -2) * kit.document("attention")["scalars"][0]["value"]
     weights = np.exp2(scores)
     total = weights.sum(-1, keepdims=True)
-    np.testing.assert_allclose(out, weights / total @ v, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(lse, np.log2(total).reshape(4, 128), rtol=1e-3, atol=1e-3)
+    expected = weights / total @ v, np.log2(total).reshape(4, 128)
+    given = {"q": q, "k": k, "v": v}
+    assert wrong(module, given, expected, tmp_path, rtol=1e-3, atol=1e-3) == []
 
 
 def test_what_is_cut_is_chosen_and_said():
