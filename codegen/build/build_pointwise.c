@@ -98,6 +98,9 @@ static KArg operand(Builder *b, NodeId n, uint32_t i, Dtype promoted) {
 	if (widens_late(b, n, a))
 		return build_as(b, build_computed(b, a, v->wants, DTYPE_F32), DTYPE_I32);
 	KArg x = build_computed(b, a, v->wants, v->compute);
+	/* jnp makes int32 of uint32 and an int of the kernel's, or one that is given. */
+	if (promoted == DTYPE_U32 && (x.kind == KARG_INT || (is_given(b, a) && !has_dtype(b, a, promoted))))
+		return build_scalar(b, x, DTYPE_U32);
 	return v->compute != DTYPE_NONE && lacks_dtype(b, n, v->compute) ? build_scalar(b, x, v->compute) : x;
 }
 

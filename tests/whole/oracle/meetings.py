@@ -1,5 +1,6 @@
 """Documents in which a tensor meets another: an operand that is spread, a mask, what an atomic adds
-to; and those that convert one. A tensor is loaded whole, of each dtype and of odd shapes.
+to; or an int that the kernel or its caller knows; and those that convert one. A tensor is loaded
+whole, of each dtype and of odd shapes.
 """
 
 import itertools
@@ -84,17 +85,38 @@ def atomics(dtype, shape):
             yield f"{op} at {''.join(pattern)}, used", used, [*nodes, *_whole("a", kept)]
 
 
+def ints(dtype, shape):
+    """The same, of a tensor and the end of a tile, or an int that is given."""
+    some = ("add.Tensor", "maximum.default", "remainder.Scalar", "lt.Tensor", "bitwise_or.Tensor")
+    for op, which in itertools.product((*some, "rsub", "clamp", "where"), ("end", "given")):
+        compares = op == "lt.Tensor"
+        if (dtype == "bool" and not compares) or ("float" in dtype and op == "bitwise_or.Tensor"):
+            continue
+        s = call("s", "tile.end", "u0") if which == "end" else call("s", "tile.scalar", "s1")
+        less = call("c", "aten.lt.Tensor", ref("all_x"), ref("s"))
+        made = {
+            "rsub": call("v", "aten.sub.Tensor", ref("s"), ref("all_x")),
+            "clamp": call("v", "aten.clamp.default", ref("all_x"), 1, ref("s")),
+            "where": call("v", "aten.where.self", ref("c"), ref("all_x"), ref("s")),
+        }.get(op) or call("v", f"aten.{op}", ref("all_x"), ref("s"))
+        out = tensor("o", "output", "bool" if compares else dtype, shape)
+        nodes = [s, *([less] if op == "where" else []), made, *_whole("v", shape)]
+        yield f"{op} {which}", [out], nodes
+
+
 def cases():
     """(name, case as properties.examine() takes it) of all."""
     for dtype, shape in itertools.product(DTYPES, SHAPES):
         x, loads = [tensor("x", "input", dtype, shape)], load("x", len(shape))
         every = [
             (name, [*x, *others], [*loads, *nodes])
-            for kind in (conversions, operators, masks)
+            for kind in (conversions, operators, masks, ints)
             for name, others, nodes in kind(dtype, shape)
         ]
         if "float8" not in dtype and dtype != "uint16":
             every += atomics(dtype, shape)
         for name, tensors, nodes in every:
-            made = one_point.document("meeting", tensors, nodes)
-            yield f"{dtype} {shape} {name}", one_point.executed(made)
+            given = ("s1",) if any(node["target"] == "tile.scalar" for node in nodes) else ()
+            made = one_point.document("meeting", tensors, nodes, given)
+            values = {scalar: "bound:5" for scalar in given}
+            yield f"{dtype} {shape} {name}", one_point.executed(made, **values)
