@@ -411,7 +411,7 @@ static bool wants_in(Planner *p, GraphId g, AccessWants *out) {
 static bool check_pipelines(Planner *p, const AccessWants *wants) {
 	for (uint32_t l = 0; l < p->plan->loops.count; l++) {
 		Loop *loop = &p->plan->loops.at[l];
-		const char *why = "it loads nothing that its steps move";
+		const char *why = NULL, *written = "it loads nothing that its steps move";
 		bool copies = false, stays = false;
 		for (uint32_t i = 0; i < wants->count && loop->type == LOOP_EMIT_PIPELINE; i++) {
 			const AccessWant *w = &wants->at[i];
@@ -421,7 +421,8 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			if (w->loop != l || w->stays_in_hbm)
 				continue;
 			if (w->held) {
-				why = arena_printf(p->a, "%s: the kernel writes it", p->m->tensors.at[w->tensor].name);
+				written = arena_printf(p->a, "%s: the kernel writes it",
+				                       p->m->tensors.at[w->tensor].name);
 				continue;
 			}
 			if (!operand_array(p, &o, w))
@@ -440,7 +441,7 @@ static bool check_pipelines(Planner *p, const AccessWants *wants) {
 			diag_error(p->d, config_place(&p->m->config.loop_type.origin), "loop-type",
 			           "use fori_loop, or aligned block sizes",
 			           "pallas_loop_type emit_pipeline cannot lower the loop %s: nothing to pipeline (%s)",
-			           node_get(p->m, loop->call)->name, why);
+			           node_get(p->m, loop->call)->name, why ? why : written);
 			return false;
 		}
 		loop->type = LOOP_FORI;

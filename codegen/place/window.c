@@ -78,6 +78,15 @@ static int64_t rows_around(Planner *p, const Operand *o, const AccessWant *w, ui
 	return fits ? multiple : 0;
 }
 
+/* An array of half a register's rows, or fewer, has smaller tiles in HBM than windows of more rows have in VMEM:
+ * clipped to those, they are no whole tiles (libtpu 0.0.51). */
+static bool has_smaller_tiles(const Target *t, int64_t rows, int64_t window_rows) {
+	int64_t tile = 1;
+	while (tile < rows)
+		tile *= 2;
+	return tile < int_min(window_rows, t->sublanes);
+}
+
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */
 static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int64_t *block, Affine *index) {
 	/* emit_pipeline clips a window that reaches past the array to whole tiles, as the grid's own pipeline does. */
@@ -118,6 +127,8 @@ static const char *step_window(Planner *p, Operand *o, const AccessWant *w, int6
 		if (!clips)
 			return outer ? "its last block in an outer loop reaches past the tensor"
 			             : "its last block in a grid dim reaches past the tensor";
+		if (d + 2 == o->rank && has_smaller_tiles(p->m->target, o->shape[d], want->size))
+			return "it has fewer rows than a tile of its windows";
 		if (tiled)
 			use = TILE_CLIPPED;
 	}

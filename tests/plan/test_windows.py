@@ -5,6 +5,8 @@ import json
 import kit
 import proof
 import pytest
+from builder import Doc, G, f32, sl, sym, t
+from pallasc import aot, binding
 from pallasc.errors import CompileError
 from simulated import wrong
 
@@ -38,6 +40,7 @@ def reads(found):
     }
 
 
+CHIPS = ("v5e", "v5p", "v6e", "v7x")
 # Windows are copied where they can be, whatever it costs.
 DMA = {"pallas_fori_dma": "on"}
 COPIED = ("fori_loop", "emit_pipeline")
@@ -325,3 +328,39 @@ def test_no_window_of_positions_that_end_at_the_tensor(blocks):
             node["meta"]["shape"] = shape
     config = {"block_sizes": blocks, "pallas_loop_type": "fori_loop"}
     assert wrong(document, config) == []
+
+
+# ---- windows of more rows than the array ---------------------------------------------------------
+
+
+def sum_of_rows(rows):
+    """out[m] = the sum of rows of x[m], as many as `end` says, 128 in a step."""
+    config = {"block_sizes": [8], "pallas_loop_type": "emit_pipeline"}
+    doc = Doc(config=config)
+    doc.tensor("end", "input", "int32", [1]).tensor("x", "input", "float32", [40, rows, 256])
+    doc.tensor("out", "output", "float32", [40, 256])
+    doc.block(40).block(rows, size=128)
+    m, tile = sym("u0"), f32("u0", "u1", 256)
+    body = G(1, "for_loop", block_ids=[1], carried=[[0, 0]])
+    acc = body.arg(f32("u0", 256))
+    x = body.load("x", [m, sym("u1"), sl()], tile)
+    total = body.call("aten.sum.dim_IntList", x, [1], meta=f32("u0", 256))
+    body.out(body.call("aten.add.Tensor", acc, total, meta=f32("u0", 256)))
+    g = G(0, grid=[0])
+    end = g.load("end", [0], t("int32"))
+    zero = g.call("tile.full", [m, 256], 0.0, {"dtype": "float32"}, meta=f32("u0", 256))
+    sums = g.call("tile.for_loop", 1, [0], [end], [zero], meta={"tuple": [f32("u0", 256)]})
+    g.store("out", [m, sl()], g.call("getitem", sums, 0, meta=f32("u0", 256)))
+    return doc.add(body, g.out())
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_windows_of_more_rows_than_the_array(chip):
+    """A pipeline clips the last one to the array's tiles, and Mosaic takes whole tiles only."""
+    assert windows(plan(sum_of_rows(5), "emit_pipeline", chip))["x_win"][0]
+    (result,) = aot.compile_many([(binding.compile(sum_of_rows(5), None, chip), chip)], 120)
+    assert result.kind == "ok", result.full
+    for rows in (1, 3, 4):
+        with pytest.raises(CompileError, match="x: it has fewer rows than a tile of its windows"):
+            binding.compile(sum_of_rows(rows), None, chip)
+    assert wrong(sum_of_rows(4), {"pallas_loop_type": "fori_loop"}, chip) == []
