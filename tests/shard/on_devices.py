@@ -73,21 +73,25 @@ def wrong(module, given, expected, tmp_path, rtol=1e-4, atol=1e-4, explicit=Fals
             ratios.append(np.max(np.abs(out - wanted) / allowed))
         return lines, ratios
 
+    runs = [code_of("sharded_devices.py"), verdicts.source(wrong), f"{rtol} {atol} {explicit}"]
+    wanted = [x for x in expected if x is not None]
+    return settled(module.source, runs, lambda: [*given, *given.values(), *wanted], simulate)
+
+
+def code_of(file):
+    """The code of one of these files."""
+    return verdicts.code((HERE / file).read_text())
+
+
+def settled(source, runs, arrays, simulate):
+    """What is off of a module, as `verdicts.settle` says it, for the test that runs.
+
+    The inputs and what is expected are known by the code that makes them: floats are not the same
+    on all machines.
+    """
     test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")
-    file = kit.ROOT / test.split("::")[0]
-    question = verdicts.Question(
-        test,
-        module.source,
-        [
-            verdicts.code((HERE / "sharded_devices.py").read_text()),
-            verdicts.source(wrong),
-            f"{rtol} {atol} {explicit}",
-        ],
-        # What makes the inputs and what is expected: floats are not the same on all machines.
-        [test, verdicts.code(Path(__file__).read_text()), verdicts.code(file.read_text())],
-        lambda: [*given, *given.values(), *(x for x in expected if x is not None)],
-    )
-    return verdicts.settle(question, simulate)
+    judges = [test, code_of("on_devices.py"), code_of(kit.ROOT / test.split("::")[0])]
+    return verdicts.settle(verdicts.Question(test, source, runs, judges, arrays), simulate)
 
 
 def devices(module, given, tmp_path, explicit=False):
