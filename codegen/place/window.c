@@ -79,12 +79,9 @@ static int64_t rows_around(Planner *p, const Operand *o, const AccessWant *w, ui
 }
 
 /* An array of half a register's rows, or fewer, has smaller tiles in HBM than windows of more rows have in VMEM:
- * clipped to those, they are no whole tiles (libtpu 0.0.51). */
+ * clipped to those, they are no whole tiles (libtpu 0.0.51; of 8 to 32 bits the same). */
 static bool has_smaller_tiles(const Target *t, int64_t rows, int64_t window_rows) {
-	int64_t tile = 1;
-	while (tile < rows)
-		tile *= 2;
-	return tile < int_min(window_rows, t->sublanes);
+	return vmem_tile_rows(t, rows, 32) < vmem_tile_rows(t, window_rows, 32);
 }
 
 /* Block and block index of one step's window, in operand dims; NULL, or why it cannot be copied. */

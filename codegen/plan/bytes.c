@@ -1,13 +1,11 @@
 /* bytes.c - the bytes of arrays in VMEM and in registers. */
 #include "plan.h"
 
-/* Rows of a VMEM buffer: whole tiles of 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); a buffer of fewer rows has
- * a tile of the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
-static int64_t padded_rows(const Target *t, int64_t rows, int64_t bits) {
+int64_t vmem_tile_rows(const Target *t, int64_t rows, int64_t bits) {
 	int64_t tile = int_max(32 / bits, 1);
 	while (tile < rows && tile < t->sublanes)
 		tile *= 2;
-	return int_round_up(rows, tile);
+	return tile;
 }
 
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape) {
@@ -17,7 +15,7 @@ int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *s
 		if (i + 1 == rank)
 			size = int_round_up(size, t->lanes);
 		else if (i + 2 == rank)
-			size = padded_rows(t, size, bits);
+			size = int_round_up(size, vmem_tile_rows(t, size, bits));
 		if (!checked_mul(bytes, size, &bytes))
 			return INT64_MAX / 16;
 	}

@@ -503,6 +503,9 @@ typedef struct Program {
 	VEC(Remark) remarks;      /* --explain: what no kernel says */
 } Program;
 
+/* Rows of a tile of a VMEM buffer of so many rows: 8 for every dtype (a 16-bit tile is (8, 128)(2, 1)); of fewer rows
+ * the next power of two, at least as many as share a 32-bit word. Read from libtpu 0.0.51's VMEM report. */
+int64_t vmem_tile_rows(const Target *t, int64_t rows, int64_t bits);
 /* Bytes of a VMEM buffer of this shape: the last dim padded to lanes, the one before to the sublane packing of the
  * dtype (8 rows of 32 bits; jax's tiling). */
 int64_t vmem_bytes(const Target *t, Dtype dtype, uint32_t rank, const int64_t *shape);

@@ -245,6 +245,11 @@ static int64_t lone_rows_bytes(const Lives *l, Dtype t, int64_t bytes) {
 	return t == DTYPE_F8E5M2 ? 3 * bytes : bytes / 2 * 3;
 }
 
+/* A register for each row. */
+static int64_t row_registers_bytes(const Lives *l, const KValue *v) {
+	return rows_of(v) * int_round_up(last_size(v), l->t->lanes) * l->t->sublanes * 4;
+}
+
 /* Bytes of an access of which each row comes from or goes to a tile of its own, as those of x[:, :, 0, :] do: packed
  * elements are moved row by row, a register each. Of 16 bits, where the tile has that row alone, a third of it; where a
  * chip moves rows one by one half of what is loaded, and all that is stored (v4, 128 rows: 1.4 registers each), of what
@@ -257,11 +262,10 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 	if (!value || ref->rank < 3 || ref->dim[ref->rank - 2].kind != KDIM_AT)
 		return 0;
 	const KValue *v = live_value(l, value);
-	int64_t lanes = int_round_up(last_size(v), l->t->lanes);
+	int64_t registers = row_registers_bytes(l, v);
 	if (!is_packed(l, x)) {
 		bool odd = v->rank > 2 && v->shape[v->rank - 2] % l->t->sublanes != 0;
 		bool keeps = odd && rows_of(v) >= l->t->sublanes && !l->t->bf16_vpu;
-		int64_t registers = rows_of(v) * lanes * l->t->sublanes * 4;
 		return keeps ? registers / (l->t->spill_rows ? 16 : 2) : 0;
 	}
 	bool alone = l->k->buffers.at[ref->buffer].shape[ref->rank - 2] == 1;
@@ -269,7 +273,7 @@ static int64_t row_by_row(const Lives *l, const Live *x) {
 	                   : !l->t->spill_rows                  ? 3
 	                   : x->part == PART_LOAD               ? 2
 	                                                        : 1;
-	int64_t bytes = rows_of(v) * lanes * l->t->sublanes * 4 / together * (region_is_again(x->region) ? 2 : 1);
+	int64_t bytes = registers / together * (region_is_again(x->region) ? 2 : 1);
 	if (v->rank < 2 || rows_of(v) < l->t->sublanes)
 		return 0;
 	if (x->part == PART_STORE)
@@ -291,12 +295,9 @@ static bool stands_still(const Kernel *k, const KRef *ref) {
  * further ones an eighth (tables of 1,024 to 4,096 rows from which two steps gather by matmuls: 15 to 19 MiB of 4,096
  * rows, 21 of two such tables, all chips). */
 static int64_t shared_rows_bytes(const Lives *l, const Live *x) {
-	if (x->part != PART_LOAD || !region_is_unrolled(x->region) || !row_by_row(l, x) ||
-	    !stands_still(l->k, live_ref(l, x)))
-		return 0;
 	const KValue *v = live_value(l, x);
-	bool half = is_packed(l, x) && dtype_bits(v->dtype) == 16;
-	return half ? rows_of(v) * int_round_up(last_size(v), l->t->lanes) * l->t->sublanes * 4 : 0;
+	bool shared = x->part == PART_LOAD && region_is_unrolled(x->region) && stands_still(l->k, live_ref(l, x));
+	return shared && is_packed(l, x) && dtype_bits(v->dtype) == 16 ? row_registers_bytes(l, v) : 0;
 }
 
 /* Packed elements that are read or written as few of a register: ints and bools at most half of it, floats an eighth.
@@ -373,8 +374,9 @@ static void add_access(Lives *l, Live *x, void *data) {
 	rows->stores += x->part == PART_STORE ? bytes : 0;
 	rows->most = int_max(rows->most, x->part == PART_STORE ? bytes : 0);
 	rows->loads += x->part == PART_LOAD ? bytes : 0;
-	rows->shared += shared_rows_bytes(l, x);
-	rows->most_shared = int_max(rows->most_shared, shared_rows_bytes(l, x));
+	int64_t shared = bytes ? shared_rows_bytes(l, x) : 0;
+	rows->shared += shared;
+	rows->most_shared = int_max(rows->most_shared, shared);
 	if (x->part == PART_STORE) {
 		rows->loose = int_max(rows->loose, spread_rows_bytes(l, x));
 		rows->packed = int_max(rows->packed, packed_bytes(l, x));
