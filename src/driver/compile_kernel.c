@@ -82,7 +82,11 @@ bool compile_kernel_text(Arena *a, Diag *d, const Source *source, const CompileO
 		kernels_print_python(p, out);
 	if (emit == EMIT_KERNEL)
 		kernels_emit_text(p, out);
-	if (emit == EMIT_OPERATIONS)
-		operations_emit(p, options && options->target ? options->target : target_find(p->target), out);
-	return true;
+	if (emit != EMIT_OPERATIONS)
+		return true;
+	const Target *target = options ? options->target : NULL;
+	target = target ? target : target_known(a, d, p->source, p->target);
+	if (target)
+		operations_emit(p, target, out);
+	return target != NULL;
 }

@@ -209,13 +209,7 @@ static const Target *choose_target(Job *job, pallasc_status *status) {
 		*source = (Source){"<target>", name, strlen(name)};
 		target = target_load(job->arena, &job->diag, source);
 	} else {
-		target = target_find(name);
-		if (!target) {
-			const char *near = name_nearest(name, target_names());
-			diag_error(&job->diag, (Place){0}, "unknown-target",
-			           near ? arena_printf(job->arena, "did you mean '%s'?", near) : NULL,
-			           "there is no target '%s'", name);
-		}
+		target = target_known(job->arena, &job->diag, NULL, name);
 	}
 	target = target_within(job->arena, &job->diag, target, job->options->vmem_bytes, job->options->vmem_margin);
 	*status = target ? PALLASC_OK : PALLASC_USAGE;

@@ -52,6 +52,16 @@ const Target *target_rows(size_t *count) {
 
 const char *const *target_names(void) { return names; }
 
+const Target *target_known(Arena *a, Diag *d, const Source *source, const char *name) {
+	const Target *target = target_find(name);
+	const char *near = target ? NULL : name_nearest(name, target_names());
+	if (!target)
+		diag_error(d, (Place){.source = source}, "unknown-target",
+		           near ? arena_printf(a, "did you mean '%s'?", near) : "name a chip, or give a target file",
+		           "there is no target '%s'", name);
+	return target;
+}
+
 /* ---- target files ----------------------------------------------------------------------------------------------- */
 
 static const char *const members[] = {"base",

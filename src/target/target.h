@@ -81,5 +81,7 @@ bool target_takes_rows(const Target *t, TileUse use, int bits, int64_t width, in
 int64_t target_packed_rows(const Target *t, int bits);
 /* NULL-terminated names, for "did you mean". */
 const char *const *target_names(void);
+/* The built-in chip of that name; NULL after a diagnostic, of the text that says it or, with NULL, of none. */
+const Target *target_known(Arena *a, Diag *d, const Source *source, const char *name);
 
 #endif

@@ -174,6 +174,10 @@ def test_kernel_text_is_compiled_again():
     assert accepted("--emit=operations", text=text).out == operations
     for_v7x = accepted("--target=v7x", "--emit=kernel", text=text).out
     assert for_v7x == text.replace(" for v6e", " for v7x", 1)
+    own = text.replace(" for v6e", " for v7", 1)  # of a target file, say
+    assert accepted("--emit=kernel", text=own).out == own
+    assert "there is no target 'v7' [unknown-target]" in refused(1, "--emit=operations", text=own)
+    assert accepted("--target=v6e", "--emit=operations", text=own).out == operations
     for emit in ("json", "plan", "dot", "report", "html"):
         assert "there is no graph" in refused(1, f"--emit={emit}", text=text)
     assert "no configuration" in accepted("--set=a=1", "--emit=none", text=text).err
