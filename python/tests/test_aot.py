@@ -68,7 +68,7 @@ def test_lost_workers_are_replaced(data):
     eats = Module(sleeps.source.replace("time.sleep(600)", "x = b'1' * (2 << 30); time.sleep(600)"))
     jobs = [(sleeps, "v6e"), (good, "v6e"), (dies, "v6e"), (eats, "v6e"), (good, "v5p")]
     # The timeout holds a worker's start too: seconds, more on a machine that does other things.
-    results = list(aot.compile_many(jobs, timeout=40, memory_bytes=3 << 29))
+    results = list(aot.compile_many(jobs, timeout=20, memory_bytes=3 << 29))
     assert [r.kind for r in results] == ["timeout", "ok", "crash", "memory", "ok"]
     assert "signal 6" in results[2].message
     assert not aot.compile_one(sleeps, "v6e", timeout=3).cached
