@@ -27,6 +27,8 @@ typedef struct Task {
 	uint16_t units;           /* a bit for each that it begins with */
 	uint8_t order;            /* IN_ORDER_x */
 	bool early;               /* what it reads comes from memory, if need be by the vector unit */
+	bool lies_there;          /* a load of what nothing in the region stores before it */
+	bool fed;                 /* a matmul that reads one, and nothing that is not `early` */
 	uint32_t copy;            /* of the region */
 } Task;
 
@@ -135,6 +137,9 @@ static void add_task(Schedule *s, StmtId stmt) {
 	for (uint32_t i = 0; holds && i < s->tasks.count; i++) /* it may read and store anything */
 		if (s->tasks.at[i].inside || c->k->stmts.at[s->tasks.at[i].stmt].op == K_STORE)
 			add_read(s, &t, i, true);
+	t.lies_there = x->op == K_LOAD && t.reads == 0;
+	for (uint32_t i = 0; i < t.reads && t.cycles[UNIT_MXU] > 0 && t.early; i++)
+		t.fed = t.fed || s->tasks.at[s->reads.at[t.read + i].of].lies_there;
 	uint32_t number = s->tasks.count; /* what runs ahead is there from the step before */
 	for (uint32_t i = 0; i < x->result_count; i++) {
 		s->task_of[x->result + i] = (x->flags & KSTMT_AHEAD) ? NONE : number;
@@ -160,7 +165,8 @@ static bool can_run(const Schedule *s, Task *t) {
 		const Task *of = &s->tasks.at[r->of];
 		if (!of->placed)
 			return false;
-		at = larger(at, r->whole ? of->end : of->first);
+		if (!t->fed || !of->lies_there)
+			at = larger(at, r->whole ? of->end : of->first);
 	}
 	t->ready = at;
 	return t->can = true;
@@ -234,6 +240,9 @@ static uint32_t next_task(const Schedule *s, uint32_t from) {
 	return best;
 }
 
+/* A matmul loads what lies in memory as it goes on, and begins when the matrix unit can. */
+static const uint32_t matrix_unit = 1u << UNIT_MXU | 1u << UNIT_PUSH | 1u << UNIT_POP;
+
 /* All units that it needs; where registers stream, the one that it needs longest. */
 static uint16_t units_to_begin(const Schedule *s, const Task *t) {
 	uint32_t units = 0;
@@ -245,6 +254,8 @@ static uint16_t units_to_begin(const Schedule *s, const Task *t) {
 			units |= 1u << u;
 		most = larger(most, t->cycles[u]);
 	}
+	if (t->fed)
+		units &= matrix_unit;
 	return (uint16_t)units;
 }
 

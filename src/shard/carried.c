@@ -513,3 +513,11 @@ const CarriedFacts *carried_facts(const Module *m, Arena *a, GraphId g) {
 		out->fact[i] = fact_of(&f, i);
 	return out;
 }
+
+bool loop_only_adds(const Module *m, Arena *a, GraphId g) {
+	const CarriedFacts *facts = carried_facts(m, a, g);
+	bool adds = facts->writes == NONE;
+	for (uint32_t i = 0; i < graph_get(m, g)->carried.count; i++)
+		adds = adds && facts->fact[i].kind == MERGE_SUM && facts->fact[i].wrong == NONE;
+	return adds;
+}

@@ -27,8 +27,8 @@ def sizes(document, chip="v7x"):
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        # Rows, columns and what is contracted: 1024 each, where HBM is 312 FLOPs away.
-        ("matmul_4096", [1024, 1024, 1024]),
+        # Rows and columns: 1024 each, where HBM is 312 FLOPs away; what is contracted whole.
+        ("matmul_4096", [1024, 1024, 4096]),
         ("matmul_bias_gelu", [256, 512, 512]),
         # One batch or head; more of them where all tiles are small.
         ("bmm", [2, 256, 256, 256]),
@@ -52,15 +52,15 @@ def test_v7x(graph, expected):
     ("graph", "chip", "rule", "expected", "loops"),
     [
         # Nothing to overlap in a loop of one step.
-        ("matmul_k300_4096", "v6e", [1024, 1024, 512], [2048, 1024, 512], ["unroll"]),
+        ("matmul_k300_4096", "v6e", [1024, 1024, 512], [4096, 512, 512], ["unroll"]),
         # Seven rows: each step is the copy of a tile of weights.
-        ("matmul_m7_4096", "v6e", [8, 1024, 1024], [8, 512, 1024], ["unroll"]),
+        ("matmul_m7_4096", "v6e", [8, 1024, 1024], [8, 256, 4096], ["unroll"]),
         # Steps that copy half as much as hides the latency of HBM.
-        ("attention_delta_8192", "v6e", [2, 1024], [2, 2048], []),
+        ("attention_delta_8192", "v6e", [2, 1024], [2, 4096], []),
         # One tile: nothing hides its copies.
-        ("matmul_1024", "v7x", [1024, 1024, 1024], [1024, 512, 512], ["unroll"]),
+        ("matmul_1024", "v7x", [1024, 1024, 1024], [1024, 512, 1024], ["unroll"]),
         # 64 columns: steps of 1024 are short.
-        ("matmul_split_k_512", "v7x", [512, 64, 1024], [512, 64, 4096], ["emit_pipeline"]),
+        ("matmul_split_k_512", "v7x", [512, 64, 1024], [512, 64, 4096], ["fori_loop"]),
         # Whole rows of 20 KiB: 64 of them are 1.25 MiB.
         ("layer_norm_bwd_4096_10240", "v7x", [64], [128], []),
     ],
@@ -75,7 +75,7 @@ def test_what_is_near_and_faster_is_taken(graph, chip, rule, expected, loops):
     given = kit.plan(document, chip, **rules)
     assert found["config"]["block_sizes"] == expected
     assert [loop["type"] for loop in found["loops"]] == loops
-    assert found["estimate"]["cycles"] * 1.05 <= given["estimate"]["cycles"]
+    assert found["estimate"]["cycles"] * 1.04 <= given["estimate"]["cycles"]
     seconds = [plan["estimate"]["compared_seconds"] for plan in (found, given)]
     assert seconds[0] * 1.03 <= seconds[1]
 
@@ -149,7 +149,7 @@ def test_what_is_near_is_said():
     remarks = kit.run("-", "--target=v6e", "--explain", text=bare("matmul_k300_4096"))
     said = next(line for line in remarks.err.splitlines() if line.startswith("choose: "))
     assert re.fullmatch(
-        r"choose: taken: near the defaults, tile_m 2048, tile_n 1024, tile_k 512: "
+        r"choose: taken: near the defaults, tile_m 4096, tile_n 512, tile_k 512: "
         r"\d+ cycles, not \d+: about [\d.]+ us",
         said,
     )
@@ -160,7 +160,33 @@ def test_what_is_near_is_said():
 )
 def test_a_matmul_tile_balances_hbm(chip, side):
     """side FLOPs for each byte read: twice the chip's FLOPs for each byte of HBM, 1024 at most."""
-    assert sizes(bare("matmul_4096"), chip) == [side, side, 1024]
+    assert sizes(bare("matmul_4096"), chip)[:2] == [side, side]
+
+
+@pytest.mark.parametrize("graph", ["matmul_4096", "matmul_bias_gelu_4096"])
+@pytest.mark.parametrize("chip", ["v6e", "v7x"])
+def test_straight_steps_that_only_add_up_are_one(graph, chip):
+    """Given so, or in steps of 1024, it stays as it is given."""
+    document = bare(graph)
+    found = kit.plan(document, chip)
+    assert found["config"]["block_sizes"] == [1024, 1024, 4096]
+    assert [dim["full_steps"] for loop in found["loops"] for dim in loop["dims"]] == [1]
+    for steps in (1024, 4096):
+        given = kit.plan(document, chip, block_sizes=[1024, 1024, steps], pallas_loop_type="unroll")
+        assert given["config"]["block_sizes"] == [1024, 1024, steps]
+    remarks = kit.run("-", f"--target={chip}", "--explain", "--emit=none", text=document)
+    assert "choose: taken: steps that only add up as one, tile_m 1024, tile_n" in remarks.err
+
+
+def test_steps_that_do_more_than_add_up_stay():
+    """Those of attention scale what they have so far."""
+    document = bare("attention_b8_h32_s8192_d128")
+    remarks = kit.run(
+        "-", "--target=v6e", "--explain", "--set=pallas_loop_type=unroll", text=document
+    )
+    assert "as one" not in remarks.err
+    found = kit.plan(document, "v6e", pallas_loop_type="unroll")
+    assert found["loops"][0]["dims"][0]["full_steps"] > 1
 
 
 @pytest.mark.parametrize(
@@ -196,7 +222,7 @@ def test_what_is_refused_is_tried_smaller():
     """A chip of 6 MiB holds no tile of 1024 x 1024 and what it is made of."""
     target = {"base": "v7x", "name": "small", "vmem_bytes": 6 << 20}
     plan = kit.plan(bare("matmul_4096"), target)
-    assert plan["config"]["block_sizes"] == [512, 512, 1024]
+    assert plan["config"]["block_sizes"] == [512, 512, 512]
     assert plan["vmem"]["total"] <= 6 << 20
 
 

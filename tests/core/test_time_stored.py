@@ -19,7 +19,7 @@ BOUNDS = {
     "held back, steered": (0.12, 0.29),
     "fitted, all": (0.04, 0.18),
     "fitted, not steered": (0.035, 0.175),
-    "fitted, steered": (0.12, 0.23),
+    "fitted, steered": (0.12, 0.245),
 }
 
 

@@ -575,13 +575,14 @@ def test_words_as_names(words, kind):
     for base in ("everything", "attention"):
         for some in batches(BASES[base], kind, words):
             pair = [copy.deepcopy(BASES[base]) for _ in range(2)]
-            for doc, table in zip(pair, (some, [f"plain{i}" for i in range(len(some))]), strict=True):
+            plain = [f"plain{i}" for i in range(len(some))]
+            for doc, table in zip(pair, (some, plain), strict=True):
                 KINDS[kind](doc, lambda i, old, table=table: table[i])
             assert_twins(pair, kind, may_refuse=False, linted=base == "everything")
 
 
 def batches(base, kind, words):
-    """Lists of as many of the words as the document has names of that kind: each word in one at least."""
+    """Lists of as many words as the document has names of that kind: each word in one at least."""
     numbers = []
     KINDS[kind](copy.deepcopy(base), lambda i, old: numbers.append(i) or old)
     count, words = max(numbers, default=-1) + 1, list(dict.fromkeys(words))
