@@ -48,6 +48,7 @@ typedef struct Schedule {
 	double free[UNIT_COUNT];
 	double alone_until, end;
 	uint32_t copy; /* that is added */
+	bool straight; /* it is no loop's region */
 	bool streams;  /* nothing waits for all of a tile: register by register goes through all tasks */
 } Schedule;
 
@@ -138,7 +139,7 @@ static void add_task(Schedule *s, StmtId stmt) {
 		if (s->tasks.at[i].inside || c->k->stmts.at[s->tasks.at[i].stmt].op == K_STORE)
 			add_read(s, &t, i, true);
 	t.lies_there = x->op == K_LOAD && t.reads == 0;
-	for (uint32_t i = 0; i < t.reads && t.cycles[UNIT_MXU] > 0 && t.early; i++)
+	for (uint32_t i = 0; i < t.reads && t.cycles[UNIT_MXU] > 0 && t.early && s->straight; i++)
 		t.fed = t.fed || s->tasks.at[s->reads.at[t.read + i].of].lies_there;
 	uint32_t number = s->tasks.count; /* what runs ahead is there from the step before */
 	for (uint32_t i = 0; i < x->result_count; i++) {
@@ -341,6 +342,7 @@ Run region_run(const Core *c, RegionId r, const KLoop *loop, uint32_t copies, Ne
 		return all;
 	}
 	Schedule s = {.c = c, .nested = nested, .data = data, .streams = true};
+	s.straight = !loop || loop->type == LOOP_UNROLL;
 	s.task_of = arena_array(c->a, c->k->values.count + 1, sizeof *s.task_of);
 	s.store_of = arena_array(c->a, c->k->buffers.count + 1, sizeof *s.store_of);
 	memset(s.task_of, 0xff, (c->k->values.count + 1) * sizeof *s.task_of);

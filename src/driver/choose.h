@@ -7,8 +7,9 @@
 
 /* A kernel may hold so many tiles of whole rows, or of rows that may be split: fewer surely fit. */
 enum { TILES_HELD = 8 };
-/* Kernels lowered for what is near the defaults. */
-enum { MOST_NEAR = 16 };
+/* Kernels lowered for what is near the defaults: by large moves, by small ones behind them, for steps that are joined.
+ */
+enum { MOST_NEAR = 16, MOST_LAST = 8, MOST_JOINED = 4 };
 
 /* A block in tiles of another size than the configuration's. */
 typedef struct WideBlock {

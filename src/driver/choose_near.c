@@ -32,8 +32,7 @@
 
 enum {
 	MOST_TRIES = 32,
-	JOIN_TRIES = 2,  /* loops whose steps are tried as one, */
-	MOST_JOINED = 4, /* and kernels lowered for it */
+	JOIN_TRIES = 2, /* loops whose steps are tried as one */
 	PAIRED_BLOCKS = 8,
 	MOST_STRAIGHT = 64, /* steps of a loop as straight code that nobody asked for: each is code to compile */
 	MOST_CODE = 32768   /* cycles of a loop's code, which are bundles to compile: it ends rarely enough */
@@ -45,9 +44,11 @@ enum {
 #define CLIMB_OF_SIZES_COMPARED_AT_LEAST 1.012
 /* ... nothing, where it saves so much by the time of the core, ... */
 #define CLIMB_SAVES_MUCH 1.2
-/* ... one move by the time of the core, and what it may lose of the other. */
-#define MOVE_SAVES_AT_LEAST 1.012
+/* ... one move by the time of the core, less where no larger one leads on, and what it may lose of the other. */
+#define MOVE_SAVES_AT_LEAST 1.02
 #define MOVE_LOSES_AT_MOST 1.02
+#define LAST_MOVE_SAVES_AT_LEAST 1.012
+#define LAST_MOVE_LOSES_AT_MOST 0.99
 /* ... and what steps as one may lose: what computes a factor is taken to be through before its matmul begins. */
 #define JOINED_LOSES_AT_MOST 1.15
 #define JOINED_COMPARED_AT_MOST 1.05
@@ -62,7 +63,8 @@ typedef struct Spot {
 typedef struct Climb {
 	Choosing *s;
 	Spot at;
-	int64_t left; /* kernels that may be lowered */
+	int64_t left;        /* kernels that may be lowered */
+	double saves, loses; /* a move, at least and at most, by the two estimates */
 	int tries;
 } Climb;
 
@@ -176,7 +178,7 @@ static bool move_for(Climb *n, const ModuleWay *way, double saves_at_least, doub
 	return true;
 }
 
-static bool move(Climb *n, const ModuleWay *way) { return move_for(n, way, MOVE_SAVES_AT_LEAST, MOVE_LOSES_AT_MOST); }
+static bool move(Climb *n, const ModuleWay *way) { return move_for(n, way, n->saves, n->loses); }
 
 static bool move_type(Climb *n) {
 	bool any = false;
@@ -253,14 +255,24 @@ static bool move_along(Climb *n, uint32_t direction) {
 	return direction == 0 ? move_type(n) : move_block(n, n->s->start->defaults.count - direction);
 }
 
+/* So many kernels may be lowered, and so many moves tried, from here on. Returns what `left` is. */
+static int64_t grant(Climb *n, int64_t kernels, int tries) {
+	n->tries = tries;
+	return n->left = int_min(n->s->c->left, kernels + LEFT_FOR_LAST);
+}
+
 /* Until no direction leads on, nor two at once: from there by the blocks first. */
-static void climb(Climb *n) {
+static void climb(Climb *n, double saves, double loses, int64_t kernels) {
 	uint32_t directions = n->s->start->defaults.count + 1, first = 0;
+	const int64_t had = grant(n, kernels, MOST_TRIES);
+	n->saves = saves;
+	n->loses = loses;
 	do {
 		for (uint32_t i = first, fruitless = 0; fruitless < directions; i++)
 			fruitless = move_along(n, i % directions) ? 1 : fruitless + 1;
 		first = 1;
 	} while (move_pairs(n));
+	n->s->c->left -= had - n->left;
 }
 
 /* The block of straight steps that only add up, and take matmuls; NONE. */
@@ -324,13 +336,12 @@ static void remark_joined(const Climb *n) {
 
 void choose_near(Choosing *s) {
 	Climb *n = arena_alloc(s->c->arena, sizeof *n); /* plans, which stay, count in `left` */
-	int64_t had = int_min(s->c->left, MOST_NEAR + LEFT_FOR_LAST);
-	*n = (Climb){.s = s, .left = had, .tries = MOST_TRIES};
+	*n = (Climb){.s = s};
 	if (!start(n))
 		return;
 	Spot from = n->at;
-	climb(n);
-	s->c->left -= had - n->left;
+	climb(n, MOVE_SAVES_AT_LEAST, MOVE_LOSES_AT_MOST, MOST_NEAR);
+	climb(n, LAST_MOVE_SAVES_AT_LEAST, LAST_MOVE_LOSES_AT_MOST, MOST_LAST);
 	double compared = n->at.way.type != from.way.type                  ? CLIMB_COMPARED_AT_LEAST
 	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles ? 1
 	                                                                   : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
@@ -340,8 +351,7 @@ void choose_near(Choosing *s) {
 	if (!taken)
 		n->at = from;
 	const Program *steps = n->at.trial.program;
-	n->left = had = int_min(s->c->left, MOST_JOINED + LEFT_FOR_LAST);
-	n->tries = JOIN_TRIES;
+	const int64_t had = grant(n, MOST_JOINED, JOIN_TRIES);
 	join_steps(n);
 	s->c->left -= had - n->left;
 	if (n->at.trial.program != steps)

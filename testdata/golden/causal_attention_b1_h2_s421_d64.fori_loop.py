@@ -31,8 +31,8 @@ KERNEL_INFO = {
     "flops": 83886080,
     "hbm_bytes": 434472,
     "estimate": {
-        "cycles": 15341,
-        "seconds": 8.741e-06,
+        "cycles": 15461,
+        "seconds": 8.81e-06,
         "mxu": 960,
         "vector": 1136,
         "xlu": 524,

@@ -168,7 +168,7 @@ static void lower(const char *path, const char *chip, const char *type, int size
 	text_init(&text, &f.arena);
 	bool accepted = compile_module(&c) && compile_plan(&c) && compile_emit(&c, EMIT_PYTHON, &text);
 	int64_t lowered = MOST_LOWERINGS - c.left;
-	int64_t most = sizes == 1 ? MOST_ACCEPTED + MOST_NEAR : MOST_ACCEPTED;
+	int64_t most = sizes == 1 ? MOST_ACCEPTED + MOST_NEAR + MOST_LAST + MOST_JOINED : MOST_ACCEPTED;
 	if (lowered > (accepted ? most : MOST_LOWERINGS))
 		fail_msg("%s on %s, %s, sizes %d: %lld kernels lowered", path, chip, type, sizes, (long long)lowered);
 	front_end(&f);
