@@ -516,7 +516,7 @@ const CarriedFacts *carried_facts(const Module *m, Arena *a, GraphId g) {
 
 bool loop_only_adds(const Module *m, Arena *a, GraphId g) {
 	const CarriedFacts *facts = carried_facts(m, a, g);
-	bool adds = facts->writes == NONE;
+	bool adds = facts->writes == NONE && graph_get(m, g)->carried.count > 0;
 	for (uint32_t i = 0; i < graph_get(m, g)->carried.count; i++)
 		adds = adds && facts->fact[i].kind == MERGE_SUM && facts->fact[i].wrong == NONE;
 	return adds;

@@ -124,7 +124,7 @@ bool cut_has(const Cut *cut, uint32_t axis);
 /* On how many devices each part differs. */
 int64_t cut_parts(const Mesh *mesh, const Cut *cut);
 
-/* carried.c: all that loop graph g carries are sums, and it writes none of them. */
+/* carried.c: what loop graph g carries is something, all of it sums, and it writes none of them. */
 bool loop_only_adds(const Module *m, Arena *a, GraphId g);
 /* parts.c: the steps of loop graph g, over one block, may be taken in parts of so many lanes of it. */
 bool loop_takes_parts(Module *m, GraphId g, int64_t part);
