@@ -170,17 +170,16 @@ CONFIGS = {
         "attention": ATTENTION,
         "project": CUBE,
         "gated": {"block_sizes": {"m": 1024, "n": 512}},
-        "down": {},
+        "down": {"block_sizes": {"m": 2048, "n": 2048, "k": 1024}},
     },
     "v7x": {
         "qkv": {"block_sizes": {"m": 512}},
         "attention": ATTENTION,
         "project": CUBE,
         "gated": {"block_sizes": {"m": 512, "n": 1024}},
-        "down": {"block_sizes": {"m": 2048, "n": 1024, "k": 1024}},
+        "down": {"block_sizes": {"m": 1024, "n": 1024, "k": 3584}},
     },
 }
-LOOPED = {"v6e": ("project", "down"), "v7x": ("project",)}
 
 
 def kernels(s, chip, configs):
@@ -188,9 +187,9 @@ def kernels(s, chip, configs):
     graphs = [
         qkv_graph(s),
         attention_graph(s),
-        add_product_graph(s, "project", s.heads * HEAD, "project" in LOOPED[chip]),
+        add_product_graph(s, "project", s.heads * HEAD, looped=True),
         gated_graph(s),
-        add_product_graph(s, "down", s.mlp, "down" in LOOPED[chip]),
+        add_product_graph(s, "down", s.mlp, looped=False),
     ]
     found = {}
     for graph in graphs:
