@@ -56,9 +56,7 @@ static bool sums_choice(const Planner *p, NodeId sum) {
 /* In its steps, or in those of a loop in them. */
 static bool has_matmul(const Planner *p, uint32_t l) {
 	const Loop *loop = &p->plan->loops.at[l];
-	bool any = false;
-	for (NodeId n = graph_first(p->m, loop->graph); n != NONE && !any; n = node_get(p->m, n)->next)
-		any = op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL;
+	bool any = graph_holds(p->m, loop->graph, LOWER_MATMUL);
 	for (uint32_t i = l + 1; i < p->plan->loops.count && !any; i++)
 		any = p->plan->loops.at[i].parent == l && has_matmul(p, i);
 	return any;

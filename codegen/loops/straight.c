@@ -23,12 +23,6 @@ static const double most_cycles = 0.87, most_where_it_gains = 0.98;
 enum { LARGE_ARRAY = 8 << 20 };
 /* Few rows: a share of the matrix unit's. */
 enum { FEW_ROWS = 8 };
-static bool holds(const Module *m, GraphId g, Lowering how) {
-	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
-		if (op_lowering(node_get(m, n)->op) == how)
-			return true;
-	return false;
-}
 
 /* The largest value that the loop carries. */
 static int64_t carried_bytes(const Planner *p, const Graph *g) {
@@ -76,9 +70,9 @@ static bool multiplies_few_rows(const Planner *p, GraphId g) {
 /* From a tile's begin on, only what has a matmul: others gain nothing but VMEM that they hold. */
 static bool auto_takes(const Planner *p, const Loop *loop, int64_t steps) {
 	bool must_copy = (Switch)p->m->config.fori_dma.value == SWITCH_ON && way_type(p) == LOOP_FORI;
-	bool streams = affine_is_int(&loop->dim[0].begin) || holds(p->m, loop->graph, LOWER_MATMUL);
+	bool streams = affine_is_int(&loop->dim[0].begin) || graph_holds(p->m, loop->graph, LOWER_MATMUL);
 	return !must_copy && streams && steps >= 1 && steps <= AUTO_STEPS && loop->parent == NONE &&
-	       !holds(p->m, loop->graph, LOWER_LOOP);
+	       !graph_holds(p->m, loop->graph, LOWER_LOOP);
 }
 
 /* What is carried takes more than half of the registers: less streams through a loop as well. A single step hands

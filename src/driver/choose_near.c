@@ -163,22 +163,20 @@ static bool start(Climb *n) {
 
 /* ---- moves ------------------------------------------------------------------------------------------------------- */
 
-/* Goes there, if it is so many times faster. */
-static bool move_for(Climb *n, const ModuleWay *way, double saves_at_least, double loses_at_most) {
+/* Goes there, if it is faster by what a move is to save now. */
+static bool move(Climb *n, const ModuleWay *way) {
 	Spot p = {.way = *way};
 	if (n->tries == 0 || n->left <= LEFT_FOR_LAST)
 		return false;
 	n->tries--;
 	const ArenaMark before = arena_mark(n->s->c->arena);
-	if (!compile_spot(n, &p, n->at.seconds * loses_at_most, &n->left) || p.cycles * saves_at_least > n->at.cycles) {
+	if (!compile_spot(n, &p, n->at.seconds * n->loses, &n->left) || p.cycles * n->saves > n->at.cycles) {
 		arena_release(n->s->c->arena, before);
 		return false;
 	}
 	n->at = p;
 	return true;
 }
-
-static bool move(Climb *n, const ModuleWay *way) { return move_for(n, way, n->saves, n->loses); }
 
 static bool move_type(Climb *n) {
 	bool any = false;
@@ -255,43 +253,31 @@ static bool move_along(Climb *n, uint32_t direction) {
 	return direction == 0 ? move_type(n) : move_block(n, n->s->start->defaults.count - direction);
 }
 
-/* So many kernels may be lowered, and so many moves tried, from here on. Returns what `left` is. */
-static int64_t grant(Climb *n, int64_t kernels, int tries) {
-	n->tries = tries;
-	return n->left = int_min(n->s->c->left, kernels + LEFT_FOR_LAST);
-}
-
 /* Until no direction leads on, nor two at once: from there by the blocks first. */
-static void climb(Climb *n, double saves, double loses, int64_t kernels) {
+static void climb(Climb *n) {
 	uint32_t directions = n->s->start->defaults.count + 1, first = 0;
-	const int64_t had = grant(n, kernels, MOST_TRIES);
-	n->saves = saves;
-	n->loses = loses;
 	do {
 		for (uint32_t i = first, fruitless = 0; fruitless < directions; i++)
 			fruitless = move_along(n, i % directions) ? 1 : fruitless + 1;
 		first = 1;
 	} while (move_pairs(n));
-	n->s->c->left -= had - n->left;
 }
 
 /* The block of straight steps that only add up, and take matmuls; NONE. */
 static BlockId added_block(const Climb *n, const Plan *p, const Loop *loop) {
 	const Module *m = p->module;
 	BlockId b = graph_get(m, loop->graph)->blocks.count == 1 ? graph_get(m, loop->graph)->blocks.at[0] : NONE;
-	bool matmul = false;
 	if (loop->type != LOOP_UNROLL || loop->fenced || loop->rank != 1 || loop->dim[0].computed ||
 	    loop->dim[0].full_steps < 2 || loop->dim[0].tail != 0 || b >= n->s->start->defaults.count ||
 	    !n->s->start->defaults.at[b].taken)
 		return NONE;
-	for (NodeId x = graph_first(m, loop->graph); x != NONE; x = node_get(m, x)->next)
-		matmul = matmul || op_lowering(node_get(m, x)->op) == LOWER_MATMUL;
-	return matmul && loop_only_adds(m, n->s->c->arena, loop->graph) ? b : NONE;
+	return graph_holds(m, loop->graph, LOWER_MATMUL) && loop_only_adds(m, n->s->c->arena, loop->graph) ? b : NONE;
 }
 
 /* Such steps as one, of the whole range. */
 static void join_steps(Climb *n) {
 	const Program *g = n->at.trial.program;
+	n->tries = JOIN_TRIES;
 	for (uint32_t k = 0; k < g->kernels.count; k++)
 		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++) {
 			const Loop *loop = &g->kernels.at[k]->loops.at[l];
@@ -302,7 +288,7 @@ static void join_steps(Climb *n) {
 			ModuleWay way = n->at.way;
 			sizes[b] = g->kernels.at[k]->module->block_size.at[b] * loop->dim[0].full_steps;
 			way.sizes = sizes;
-			move_for(n, &way, 1 / JOINED_LOSES_AT_MOST, JOINED_COMPARED_AT_MOST);
+			move(n, &way);
 		}
 }
 
@@ -320,18 +306,20 @@ static const char *words_of(const Climb *n) {
 	                                      : arena_printf(t.arena, "%s, %s", t.at, loop_type_name(n->at.way.type));
 }
 
-static void remark_near(const Climb *n, const Spot *from, bool taken) {
+static void remark(const Climb *n, const char *words, bool taken) {
 	Choosing *s = n->s;
-	const char *words = arena_printf(s->c->arena, "near the defaults, %s: %.0f cycles, not %.0f", words_of(n),
-	                                 n->at.cycles, from->cycles);
 	pass_remark(&s->c->context, "choose", "%s", choice_remark(s->c->arena, words, NULL, n->at.seconds, taken));
 }
 
-static void remark_joined(const Climb *n) {
-	pass_remark(&n->s->c->context, "choose", "%s",
-	            choice_remark(n->s->c->arena,
-	                          arena_printf(n->s->c->arena, "steps that only add up as one, %s", words_of(n)), NULL,
-	                          n->at.seconds, true));
+/* Moves of one kind, each of which must save so much, with so many kernels that may be lowered for them. */
+static void walk(Climb *n, void (*moves)(Climb *n), double saves, double loses, int64_t kernels) {
+	const int64_t had = int_min(n->s->c->left, kernels + LEFT_FOR_LAST);
+	n->saves = saves;
+	n->loses = loses;
+	n->left = had;
+	n->tries = MOST_TRIES;
+	moves(n);
+	n->s->c->left -= had - n->left;
 }
 
 void choose_near(Choosing *s) {
@@ -340,22 +328,23 @@ void choose_near(Choosing *s) {
 	if (!start(n))
 		return;
 	Spot from = n->at;
-	climb(n, MOVE_SAVES_AT_LEAST, MOVE_LOSES_AT_MOST, MOST_NEAR);
-	climb(n, LAST_MOVE_SAVES_AT_LEAST, LAST_MOVE_LOSES_AT_MOST, MOST_LAST);
+	walk(n, climb, MOVE_SAVES_AT_LEAST, MOVE_LOSES_AT_MOST, MOST_NEAR);
+	walk(n, climb, LAST_MOVE_SAVES_AT_LEAST, LAST_MOVE_LOSES_AT_MOST, MOST_LAST);
 	double compared = n->at.way.type != from.way.type                  ? CLIMB_COMPARED_AT_LEAST
 	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles ? 1
 	                                                                   : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
 	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles && n->at.seconds * compared <= from.seconds;
 	if (n->at.trial.program != from.trial.program)
-		remark_near(n, &from, taken);
+		remark(n,
+		       arena_printf(s->c->arena, "near the defaults, %s: %.0f cycles, not %.0f", words_of(n),
+		                    n->at.cycles, from.cycles),
+		       taken);
 	if (!taken)
 		n->at = from;
 	const Program *steps = n->at.trial.program;
-	const int64_t had = grant(n, MOST_JOINED, JOIN_TRIES);
-	join_steps(n);
-	s->c->left -= had - n->left;
+	walk(n, join_steps, 1 / JOINED_LOSES_AT_MOST, JOINED_COMPARED_AT_MOST, MOST_JOINED);
 	if (n->at.trial.program != steps)
-		remark_joined(n);
+		remark(n, arena_printf(s->c->arena, "steps that only add up as one, %s", words_of(n)), true);
 	if (n->at.trial.program == from.trial.program)
 		return;
 	s->best = n->at.trial;

@@ -38,6 +38,13 @@ NodeId node_only_user(const Module *m, NodeId n) {
 	return use != NONE && arg_get(m, use)->next_use == NONE ? arg_get(m, use)->user : NONE;
 }
 
+bool graph_holds(const Module *m, GraphId g, Lowering how) {
+	for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next)
+		if (op_lowering(node_get(m, n)->op) == how)
+			return true;
+	return false;
+}
+
 uint32_t node_use_count(const Module *m, NodeId n) {
 	uint32_t count = 0;
 	for (ArgId u = node_uses(m, n); u != NONE; u = arg_get(m, u)->next_use)

@@ -547,6 +547,8 @@ uint32_t node_use_count(const Module *m, NodeId n);
 NodeId node_only_user(const Module *m, NodeId n);
 /* for (NodeId n = graph_first(m, g); n != NONE; n = node_get(m, n)->next) */
 static inline NodeId graph_first(const Module *m, GraphId g) { return graph_get(m, g)->first; }
+/* One of its own nodes is lowered so. */
+bool graph_holds(const Module *m, GraphId g, Lowering how);
 /* The list of what a graph gives: its output node's argument. */
 static inline const Arg *graph_results(const Module *m, GraphId g) { return node_arg(m, graph_get(m, g)->output, 0); }
 static inline uint32_t graph_result_count(const Module *m, GraphId g) {
