@@ -4,6 +4,7 @@ import json
 
 import kit
 from builder import Doc, G, ref, sl, sym, t
+from pallasc.build import Graph, ops
 
 
 class Kernel:
@@ -184,3 +185,23 @@ def chain(rows, width, late, values=0, rounds=0, call=None, **config):
         last = k.load("y", "u0" if late == "column" else ":", ":")
     k.store("z", k.op("aten.mul.Tensor", total, last), "u0", ":")
     return k.json()
+
+
+def normed_product(rows, depth, columns, scaled, **config):
+    """Rows over their root mean square, times a gain, by a matrix: a document as text.
+
+    scaled: "rows", before the matmul, which waits for their sums; or "products", behind it.
+    """
+    g = Graph("normed_product")
+    x = g.input("x", [4 * rows, depth], "bfloat16")
+    gain = g.input("gain", [depth], "bfloat16")
+    w = g.input("w", [depth, 4 * columns], "bfloat16")
+    out = g.output("out", [4 * rows, 4 * columns], "bfloat16")
+    with g.grid(m=4 * rows, n=4 * columns) as (m, n):
+        wide = x[m, :].to("float32")
+        scale = ops.rsqrt(ops.mean(wide * wide, -1) + 1e-5)[:, None]
+        factor = (wide * scale if scaled == "rows" else wide * gain[:].to("float32")).to("bfloat16")
+        product = ops.dot(factor, w[:, n], out_dtype="float32")
+        out[m, n] = (product if scaled == "rows" else product * scale).to("bfloat16")
+    g.config(block_sizes={"m": rows, "n": columns}, **config)
+    return json.dumps(g.document())

@@ -11,7 +11,17 @@
  *                                               y = dot scaled, w
  *
  * Kept is what takes more to compute than to load; what takes less, such as a conversion, is computed at each step as
- * before. plan_complete() decides whether that pays. */
+ * before. The first step may also go on by itself (`with_rest`), so that the vector unit computes what is kept while
+ * the matrix unit multiplies it, for one more copy of the rest:
+ *
+ *     when (first(1)) first_step {              when (later(1)) other_steps {
+ *       scaled = mul x, rsqrt(...)                scaled = load scaled_ref[...]
+ *       store scaled_ref[...], scaled             w = load w_ref[...]
+ *       w = load w_ref[...]                       y = dot scaled, w
+ *       y = dot scaled, w                       }
+ *     }
+ *
+ * plan_keep_invariants() decides whether that pays. */
 #include "build.h"
 #include "builder.h"
 
@@ -65,7 +75,7 @@ static bool same_int(const Invariants *v, IntId id) {
 	RefId element = i->kind == INT_VALUE ? value_element(v->k, i->value) : NONE;
 	if (i->kind == INT_VALUE)
 		return element != NONE ? same_ref(v, element) : is_outer_point(v, i->value);
-	return i->kind != INT_FIRST && same_int(v, i->a) && same_int(v, i->b) && same_int(v, i->c);
+	return !int_kind_of_dim(i->kind) && same_int(v, i->a) && same_int(v, i->b) && same_int(v, i->c);
 }
 
 /* The block of an input that nothing writes. */
@@ -219,7 +229,8 @@ static StmtId copied(Kernel *k, StmtId s, RegionId to) {
 	const KStmt old = *kernel_stmt(k, s);
 	KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
 	StmtId copy = kernel_append_like(k, to, s, args);
-	kernel_result_like(k, copy, old.result, k->values.at[old.result].name);
+	if (old.result != NONE)
+		kernel_result_like(k, copy, old.result, k->values.at[old.result].name);
 	return copy;
 }
 
@@ -285,7 +296,78 @@ static int64_t keep(Kernel *k, const Target *t, ValueId v, RegionId inside, Stmt
 	return scratch_vmem_bytes(t, x.dtype, x.rank, x.shape);
 }
 
-static int64_t move(Invariants *v, const Target *t) {
+/* ---- the rest in the first step ---------------------------------------------------------------------------------- */
+
+static bool is_tile(const Kernel *k, const KStmt *s) {
+	return s->result_count == 1 && k->values.at[s->result].type == KTYPE_TILE;
+}
+
+/* A number that is made of numbers, and of what nothing writes: it may stand before the branches. */
+static bool is_number(const Invariants *v, const KStmt *s) {
+	bool number = s->result_count == 1 && !is_tile(v->k, s);
+	for (uint32_t i = 0; i < s->arg_count && number; i++) {
+		const KArg *a = &v->k->args.at[s->arg_first + i];
+		number = a->kind == KARG_VALUE ? v->k->values.at[a->value].type != KTYPE_TILE
+		         : a->kind == KARG_REF ? v->k->buffers.at[v->k->refs.at[a->ref].buffer].role == BUFFER_IN &&
+		                                         !v->stored[v->k->refs.at[a->ref].buffer]
+		                               : true;
+	}
+	return number;
+}
+
+/* The rest is straight code, of tiles, and of numbers that need none; and it multiplies. */
+static bool may_go_on(const Invariants *v) {
+	RegionId regions[STMT_REGIONS_MAX];
+	bool multiplies = false;
+	for (uint32_t i = 0; i < v->k->buffers.count; i++)
+		if (v->k->buffers.at[i].held || v->k->buffers.at[i].ahead)
+			return false;
+	for (StmtId s = region_first(v->k, v->k->body); s != NONE; s = kernel_stmt(v->k, s)->next) {
+		const KStmt *stmt = kernel_stmt(v->k, s);
+		KOpKind kind = kernel_op_kind(stmt->op);
+		bool plain = (kind == KIND_PURE || kind == KIND_MEMORY_ACCESS) && kernel_regions(v->k, s, regions) == 0;
+		if (!plain || stmt->result_count > 1 ||
+		    (stmt->result != NONE && !is_tile(v->k, stmt) && !is_number(v, stmt)))
+			return false;
+		multiplies = multiplies || (stmt->op == K_DOT && !v->same[stmt->result]);
+	}
+	return multiplies;
+}
+
+/* A copy of what stands behind the branch goes to its end, and the rest to a branch for the other steps. `computed`: by
+ * what is loaded of what is kept, the value. */
+static void go_on(Invariants *v, StmtId when, const ValueId *computed, uint32_t count) {
+	Kernel *k = v->k;
+	RegionId first = kernel_stmt(k, when)->body;
+	for (StmtId s = kernel_stmt(k, when)->next, next; s != NONE; s = next) {
+		next = kernel_stmt(k, s)->next;
+		if (kernel_stmt(k, s)->result != NONE && !is_tile(k, kernel_stmt(k, s)))
+			kernel_move_before(k, s, when);
+	}
+	ValueId *again = no_values(k, count);
+	StmtIds rest = {0};
+	for (StmtId s = kernel_stmt(k, when)->next; s != NONE; s = kernel_stmt(k, s)->next) {
+		ValueId given = kernel_stmt(k, s)->result;
+		vec_push(k->arena, &rest, s);
+		if (given != NONE && computed[given] != NONE)
+			again[given] = computed[given];
+		else if (given != NONE)
+			again[given] = kernel_stmt(k, copied(k, s, first))->result;
+		else
+			copied(k, s, first);
+	}
+	read_instead(k, first, again, count);
+	KArg later = karg_int(int_later(k, v->dim));
+	StmtId others = kernel_append(k, k->body, K_WHEN, 1, &later, 0, NULL);
+	RegionId body = kernel_region(k, others);
+	kernel_stmt(k, others)->body = body;
+	kernel_stmt(k, others)->name = "other_steps";
+	kernel_stmt(k, when)->name = "first_step";
+	for (uint32_t i = 0; i < rest.count; i++)
+		kernel_move(k, rest.at[i], body);
+}
+
+static int64_t move(Invariants *v, const Target *t, bool with_rest) {
 	Kernel *k = v->k;
 	uint32_t count = k->values.count;
 	StmtId when = build_first_when(k, int_first(k, v->dim), "invariants");
@@ -303,6 +385,8 @@ static int64_t move(Invariants *v, const Target *t) {
 			computed[loaded[i]] = i;
 	kernel_replace_values(k, loaded, count);
 	read_instead(k, inside, computed, all);
+	if (with_rest)
+		go_on(v, when, computed, all);
 	return bytes;
 }
 
@@ -335,13 +419,13 @@ static Invariants invariants_of(Kernel *k) {
 
 bool kernel_has_invariants(Kernel *k) { return invariants_of(k).count > 0; }
 
-int64_t kernel_keep_invariants(Kernel *k, const Target *t) {
+int64_t kernel_keep_invariants(Kernel *k, const Target *t, bool with_rest) {
 	Invariants v = invariants_of(k);
-	if (v.count == 0)
+	if (v.count == 0 || (with_rest && !may_go_on(&v)))
 		return 0;
 	for (uint32_t d = v.dim; d < k->grid.count; d++)
 		k->grid.at[d].parallel = false;
-	int64_t bytes = move(&v, t);
+	int64_t bytes = move(&v, t, with_rest);
 	kernel_drop_unread(k); /* numbers that stay, and what only those read */
 	return bytes;
 }

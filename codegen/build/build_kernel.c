@@ -193,9 +193,11 @@ Kernel *plan_kernel(Plan *p) {
 	build_graph(&b, p->root);
 	if (p->strips)
 		add_strips(&b);
-	if (p->keeps_invariants) {
+	if (p->keeps) {
+		kernel_open_steps(b.k);
 		p->widened_bytes = kernel_widen_tables(b.k, p->module->target);
-		p->kept_bytes = p->widened_bytes + kernel_keep_invariants(b.k, p->module->target);
+		p->kept_bytes = p->widened_bytes +
+		                kernel_keep_invariants(b.k, p->module->target, p->keeps == KEEPS_WITH_REST);
 		note_kept(&b);
 	}
 	return b.k;

@@ -81,7 +81,8 @@ double int_at(Ints *t, IntId i) {
 	case INT_NEG: return -int_at(t, x->a);
 	case INT_TURN: return int_at(t, x->b);
 	case INT_DEVICE: return 0;
-	case INT_FIRST: return NAN;
+	case INT_FIRST:
+	case INT_LATER: return NAN;
 	case INT_CHOOSE: return chosen(t, int_at(t, x->a), int_at(t, x->b), int_at(t, x->c));
 	default: return binary(x->kind, int_at(t, x->a), int_at(t, x->b));
 	}

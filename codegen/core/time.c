@@ -159,7 +159,10 @@ static double share_of_points(const Kernel *k, IntId condition) {
 	const KInt *i = &k->ints.at[condition];
 	if (i->kind == INT_AND)
 		return share_of_points(k, i->a) * share_of_points(k, i->b);
-	return i->kind == INT_FIRST ? 1.0 / (double)k->grid.at[i->number].steps : 1;
+	if (!int_kind_of_dim(i->kind))
+		return 1;
+	double first = 1.0 / (double)k->grid.at[i->number].steps;
+	return i->kind == INT_FIRST ? first : 1 - first;
 }
 
 /* How often a region runs, of the times that it is come to. */

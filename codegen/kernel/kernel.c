@@ -150,11 +150,15 @@ IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps) { return int_of(k,
 
 IntId int_device(Kernel *k) { return int_intern(k, int_blank(INT_DEVICE)); }
 
-IntId int_first(Kernel *k, uint32_t dim) {
-	KInt i = int_blank(INT_FIRST);
+static IntId int_of_dim(Kernel *k, IntKind kind, uint32_t dim) {
+	KInt i = int_blank(kind);
 	i.number = dim;
 	return int_intern(k, i);
 }
+
+IntId int_first(Kernel *k, uint32_t dim) { return int_of_dim(k, INT_FIRST, dim); }
+
+IntId int_later(Kernel *k, uint32_t dim) { return int_of_dim(k, INT_LATER, dim); }
 
 /* Adds the terms of a sum that are no constants to `sum`, those to `constant`. */
 static void sum_terms(Kernel *k, IntId id, bool minus, IntId *sum, int64_t *constant) {

@@ -18,6 +18,7 @@
 enum { KDIM_MAX = RANK_MAX + 3 }; /* an operand may have two dims more than its tensor, a buffer of windows one more */
 
 typedef uint32_t ValueId, StmtId, RegionId, BufferId, FunctionId, IntId, RefId;
+typedef VEC(StmtId) StmtIds;
 
 /* ---- ops -------------------------------------------------------------------------------------------------------- */
 
@@ -81,12 +82,16 @@ typedef enum IntKind {
 	INT_CHOOSE, /* b if the flag a is set, else c */
 	INT_TURN,   /* of c steps of row a, step b: forwards in even rows, backwards in odd ones */
 	INT_DEVICE, /* the device's place along the kernel's mesh axis */
-	INT_FIRST   /* flag: of the points that differ along grid dim `number` alone it is the one that runs first */
+	INT_FIRST,  /* flag: of the points that differ along grid dim `number` alone it is the one that runs first */
+	INT_LATER   /* flag: it is another one of these */
 } IntKind;
+
+/* It asks for the point along a grid dim, of that number. */
+static inline bool int_kind_of_dim(IntKind kind) { return kind == INT_FIRST || kind == INT_LATER; }
 
 typedef struct KInt {
 	IntKind kind;
-	int64_t number; /* INT_CONST, INT_FIRST */
+	int64_t number; /* INT_CONST, INT_FIRST, INT_LATER */
 	ValueId value;  /* INT_VALUE */
 	IntId a, b, c;
 } KInt;
@@ -479,6 +484,7 @@ IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
 IntId int_device(Kernel *k);
 IntId int_first(Kernel *k, uint32_t dim);
+IntId int_later(Kernel *k, uint32_t dim);
 /* One element of a table in SMEM, at an int in each dim: stands in index maps, and in a loop's windows. */
 IntId int_element(Kernel *k, BufferId table, const IntId *at);
 /* The reference that such a value loads; NONE: it is no element. */

@@ -33,7 +33,7 @@ static const struct {
 	IntKind kind;
 } functions[] = {{"div", INT_DIV},     {"rem", INT_REM},       {"cdiv", INT_CDIV}, {"min", INT_MIN},
                  {"max", INT_MAX},     {"choose", INT_CHOOSE}, {"turn", INT_TURN}, {"device", INT_DEVICE},
-                 {"first", INT_FIRST}, {NULL, INT_CONST}};
+                 {"first", INT_FIRST}, {"later", INT_LATER},   {NULL, INT_CONST}};
 
 static Tree tree_at(KReader *r, int level, int nesting);
 
@@ -51,18 +51,19 @@ static Tree joined(KReader *r, IntKind kind, Tree a, Tree b) {
 }
 
 /* Of a grid dim, which is told by its number. */
-static Tree first_tree(KReader *r, IntId dim) {
+static Tree first_tree(KReader *r, IntKind kind, IntId dim) {
 	int64_t number;
 	if (int_is_const(r->k, dim, &number) && number >= 0 && number < r->k->grid.count)
-		return leaf(int_first(r->k, (uint32_t)number));
+		return leaf((kind == INT_FIRST ? int_first : int_later)(r->k, (uint32_t)number));
 	Token at = r->token;
-	kread_error(r, &at, "kernel-range", "count the grid's dims from 0", "first() takes the number of a grid dim");
+	kread_error(r, &at, "kernel-range", "count the grid's dims from 0", "%s() takes the number of a grid dim",
+	            kind == INT_FIRST ? "first" : "later");
 	return leaf(int_const(r->k, 0));
 }
 
 static Tree call_tree(KReader *r, IntKind kind, int nesting) {
 	Tree x[3];
-	int count = kind == INT_CHOOSE || kind == INT_TURN ? 3 : kind == INT_DEVICE ? 0 : kind == INT_FIRST ? 1 : 2;
+	int count = kind == INT_CHOOSE || kind == INT_TURN ? 3 : kind == INT_DEVICE ? 0 : int_kind_of_dim(kind) ? 1 : 2;
 	kread_token(r);
 	kread_expect(r, "(");
 	for (int i = 0; i < count; i++) {
@@ -74,7 +75,7 @@ static Tree call_tree(KReader *r, IntKind kind, int nesting) {
 	if (count == 0)
 		return leaf(int_device(r->k));
 	if (count == 1)
-		return first_tree(r, x[0].id);
+		return first_tree(r, kind, x[0].id);
 	if (count == 2)
 		return joined(r, kind, x[0], x[1]);
 	Tree all = {kind == INT_CHOOSE ? int_choose(r->k, x[0].id, x[1].id, x[2].id)

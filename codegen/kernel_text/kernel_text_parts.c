@@ -106,8 +106,8 @@ static void put_int(KTextOut *t, IntId id, int level) {
 		put_int_value(t, i->value);
 	} else if (i->kind == INT_DEVICE) {
 		text_put(t->out, "device()");
-	} else if (i->kind == INT_FIRST) {
-		text_printf(t->out, "first(%lld)", (long long)i->number);
+	} else if (int_kind_of_dim(i->kind)) {
+		text_printf(t->out, "%s(%lld)", i->kind == INT_FIRST ? "first" : "later", (long long)i->number);
 	} else if (i->kind == INT_NEG) {
 		text_put(t->out, "-");
 		put_int(t, i->a, LEVEL_UNARY);

@@ -53,7 +53,7 @@ bool kverify_int(Verifier *v, IntId id, bool index_map) {
 		return kverify_int_value(v, i->value, index_map);
 	if (i->kind == INT_DEVICE)
 		return on_mesh(v);
-	if (i->kind == INT_FIRST)
+	if (int_kind_of_dim(i->kind))
 		return true;
 	bool divides = i->kind == INT_DIV || i->kind == INT_REM || i->kind == INT_CDIV;
 	if (divides && int_is_const(v->k, i->b, &by) && by <= 0)

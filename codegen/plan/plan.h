@@ -435,6 +435,10 @@ typedef struct ChannelUse {
 /* Semaphores that a channel has at most: the devices meet before one of them counts again. */
 enum { CHANNEL_SLOTS = 16 };
 
+/* What the grid's innermost dim does not change is computed at its first step and kept: apart from the rest of that
+ * step, or in straight code with it. */
+typedef enum Keeps { KEEPS_NOTHING, KEEPS_APART, KEEPS_WITH_REST } Keeps;
+
 /* One kernel: a root graph. */
 /* What a kernel does whose spills are not known to the byte: codegen/vmem/margin.c. */
 typedef enum Doubt { DOUBT_PLAIN, DOUBT_MOVES, DOUBT_PARTS } Doubt;
@@ -459,7 +463,7 @@ typedef struct Plan {
 	struct Kernel *kernel;  /* once it is built; NULL */
 	int64_t spills;         /* bytes that it spills; negative: not known yet */
 	Doubt doubt;            /* about them */
-	bool keeps_invariants;  /* what the grid's innermost dim does not change is kept: invariants.c */
+	Keeps keeps;            /* invariants.c */
 	VEC(Scratch) kept;      /* the scratch for it, behind `scratches` */
 	int64_t kept_bytes;     /* of that; 0: nothing is kept */
 	int64_t widened_bytes;  /* of these those for tables: build_tables.c */

@@ -68,6 +68,7 @@ Precedence put_int(Printer *pr, Text *out, IntId id) {
 	case INT_CHOOSE: return choice(pr, out, &i);
 	case INT_DEVICE: text_printf(out, "jax.lax.axis_index(\"%s\")", pr->k->mesh_axis); return PREC_ATOM;
 	case INT_FIRST: text_printf(out, "pl.program_id(%lld) == 0", (long long)i.number); return PREC_COMPARE;
+	case INT_LATER: text_printf(out, "pl.program_id(%lld) > 0", (long long)i.number); return PREC_COMPARE;
 	case INT_TURN: break;
 	}
 	return call(pr, out, 3, args, helper_named(pr, "_back_and_forth"));

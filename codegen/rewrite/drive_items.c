@@ -51,7 +51,7 @@ static void again_read(Again *a, IntId id) {
 		return;
 	KInt i = k->ints.at[id];
 	RefId element = i.kind == INT_VALUE ? value_element(k, i.value) : NONE;
-	a->fails = i.kind == INT_TURN || i.kind == INT_DEVICE || i.kind == INT_FIRST;
+	a->fails = i.kind == INT_TURN || i.kind == INT_DEVICE || int_kind_of_dim(i.kind);
 	for (uint32_t x = 0; element != NONE && x < k->refs.at[element].rank; x++)
 		again_read(a, k->refs.at[element].dim[x].start);
 	if (i.kind == INT_VALUE && element == NONE)

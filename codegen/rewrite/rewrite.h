@@ -26,7 +26,6 @@ void launch_bits(const KProgram *p);
 void ring_look_at_launches(const KProgram *p);
 void ring_set_launches(KProgram *p);
 
-typedef VEC(StmtId) StmtIds;
 /* The statements of an op, outer ones first. */
 StmtIds kernel_stmts_of(Kernel *k, uint16_t op);
 /* The loops that no driver runs yet. */

@@ -3,6 +3,7 @@
  *
  * Decided once all else is, with the kernel at hand: `auto` keeps it where the estimate of both kernels says that it
  * saves enough, and where the scratch fits beside all that is there. */
+#include <math.h>
 #include "search.h"
 #include "codegen/build/build.h"
 #include "codegen/core/core.h"
@@ -38,34 +39,68 @@ static double cycles_of(Plan *plan) {
 	return time.cycles;
 }
 
+/* The plan that keeps them so, from one without. */
+static void keep(Planner *p, const Plan *without, Keeps how) {
+	Plan *plan = p->plan;
+	*plan = *without;
+	plan->keeps = how;
+	plan->spills = -1;
+	plan_vmem(plan, p->m, true);
+	int64_t again = how == KEEPS_APART ? (plan->kept_bytes - plan->widened_bytes) / SPILLED_AGAIN : 0;
+	plan->spills = int_max(plan->spills, without->spills) + again;
+	plan_vmem(plan, p->m, true);
+}
+
+/* Of both plans the faster one that fits: with a copy of the rest only what is kept is computed beside matmuls. Norms
+ * before them take 0.4 to 3.8% less so (docs/passes/grid_invariants.md), which the estimate says the least part of. */
+static void keep_with_rest(Planner *p, const Plan *without) {
+	Plan *plan = p->plan;
+	const Plan apart = *plan;
+	Switch asked = (Switch)p->m->config.first_step.value;
+	if (asked == SWITCH_OFF || apart.widened_bytes)
+		return;
+	bool kept = apart.kept_bytes && apart.vmem.total <= plan_vmem_line(&apart);
+	double cycles = kept && asked != SWITCH_ON ? cycles_of(plan) : INFINITY;
+	keep(p, without, KEEPS_WITH_REST);
+	bool fits = plan->kept_bytes && plan->vmem.total <= plan_vmem_line(plan);
+	if (!fits || cycles_of(plan) >= cycles)
+		*plan = apart;
+}
+
 void plan_keep_invariants(Planner *p) {
 	Plan *plan = p->plan;
 	Switch asked = (Switch)p->m->config.grid_invariants.value;
 	bool may = !plan->strips && !plan->remote && cores_have_steps(plan) && (!plan->left || *plan->left > 0);
 	if (asked == SWITCH_OFF || !may || !plan->kernel ||
-	    !(kernel_has_invariants(plan->kernel) || kernel_has_tables(plan->kernel)))
+	    !(kernel_has_invariants(plan->kernel) || kernel_has_tables(plan->kernel) ||
+	      kernel_has_steps_to_open(plan->kernel)))
 		return;
 	const Plan without = *plan;
 	double before = cycles_of(plan);
-	plan->keeps_invariants = true;
-	plan->spills = -1;
-	plan_vmem(plan, p->m, true);
-	plan->spills = int_max(plan->spills, without.spills) + (plan->kept_bytes - plan->widened_bytes) / SPILLED_AGAIN;
-	plan_vmem(plan, p->m, true);
+	keep(p, &without, KEEPS_APART);
+	keep_with_rest(p, &without);
+	if (plan->kept_bytes == 0) {
+		*plan = without;
+		return;
+	}
 	double kept = (double)plan->kept_bytes / (1 << 20), saved = 1 - cycles_of(plan) / before;
 	bool fits = plan->vmem.total <= plan_vmem_line(plan), pays = saved >= least_saved || asked == SWITCH_ON;
+	const char *with = plan->keeps == KEEPS_WITH_REST ? ", and the first step has code of its own" : "";
 	const char *why = !fits ? "it does not fit" : !pays ? "that is too little" : "kept";
 	if (!fits || !pays)
 		*plan = without;
-	plan_remark(plan, "pallas_grid_invariants: what %s does not change would take %.3g MiB and save %.1f%%: %s",
-	            plan->grid.at[innermost(plan)].name, kept, 100 * saved, why);
+	plan_remark(plan, "pallas_grid_invariants: what %s does not change would take %.3g MiB and save %.1f%%: %s%s",
+	            plan->grid.at[innermost(plan)].name, kept, 100 * saved, why, fits && pays ? with : "");
 }
 
 void plan_run_in_order(Plan *plan) {
 	for (uint32_t d = 0; plan->kept_bytes && d < plan->grid.count; d++) {
 		GridDim *dim = &plan->grid.at[d];
 		bool parallel = !plan->kernel || plan->kernel->grid.at[d].parallel;
-		dim->why = dim->parallel && !parallel ? "its first step computes what the others find" : dim->why;
+		if (dim->parallel && !parallel)
+			dim->why = plan->keeps == KEEPS_WITH_REST
+			                   ? "its first step computes what the others find, beside the rest of it"
+			                   : "its first step computes what the others find";
 		dim->parallel = dim->parallel && parallel;
 	}
 }

@@ -38,15 +38,32 @@ static int64_t mask_beside(const Lives *l, Live *x) {
 	               : 0;
 }
 
+static Live *factor_of(const Lives *l, const Live *product, int i);
+static int64_t column_passes(const Lives *l, const Live *product);
+
+/* Bytes that wait. What is only loaded and widened, and read last on its way into a matmul, is so once more there: of
+ * the load itself if that waits for a reduction, or where nothing is computed in 16 bits, else of nothing (norms before
+ * matmuls, 256 to 1024 rows of 1024 to 8192, on v4 to v7x). Where results stay in the matrix unit, and it goes through
+ * the factor once, that waits too. */
+static int64_t waiting_bytes(const Lives *l, const Live *x) {
+	const Live *of = live_op(l, x) == K_CONVERT ? live_operand(l, x, 0) : NULL, *user = &x->region->at[x->until];
+	if (!of || !live_is_plain_load(l, of) || !is_narrow(live_value(l, of)) || user->part != PART_PRODUCT)
+		return x->bytes;
+	if (!factor_of(l, user, 0)->waits && !factor_of(l, user, 1)->waits)
+		return l->t->bf16_vpu ? 0 : of->bytes;
+	return l->t->mxu_sums && column_passes(l, user) <= 1 ? x->bytes : of->bytes;
+}
+
 static void held_add(const Lives *l, Kept *h, Live *x, int64_t sign) {
 	h->tiles += sign * mask_beside(l, x);
 	bool loaded = live_is_plain_load(l, x);
+	int64_t bytes = waiting_bytes(l, x);
 	if (loaded && !l->copies)
-		h->loads += sign * x->bytes;
+		h->loads += sign * bytes;
 	else if (x->column && !loaded)
-		h->columns += sign * x->bytes;
+		h->columns += sign * bytes;
 	else
-		h->tiles += sign * x->bytes;
+		h->tiles += sign * bytes;
 }
 
 /* A scratch carry is read where it lies. */
@@ -270,13 +287,55 @@ static int64_t factor_bytes(const Lives *l, const Live *left) {
 	return register_bytes(l->t, DTYPE_F32, 2, row) * v->shape[v->rank - 2];
 }
 
+/* So often the matrix units go through the left factor for all columns. */
+static int64_t column_passes(const Lives *l, const Live *product) {
+	enum { UNITS = 2 };
+	return int_cdiv(last_size(live_value(l, product)), UNITS * l->t->mxu_size);
+}
+
+enum { CHAIN = 8 }; /* so far back is looked */
+
+/* Of nothing but loads and constants. */
+static bool is_of_loads(const Lives *l, Live *x, int depth) {
+	if (x->part == PART_NOTHING || x->part == PART_LOAD)
+		return true;
+	bool loads = (part_streams(x->part) || x->part == PART_REDUCE) && depth < CHAIN;
+	for (uint32_t i = 0; loads && i < x->reads; i++)
+		loads = is_of_loads(l, l->reads.at[x->read + i], depth + 1);
+	return loads;
+}
+
+/* It is computed of loads, in 32 bits, and rounded; what is computed of that in 16 bits, too. */
+static bool is_rounded_factor(const Lives *l, Live *factor, int depth) {
+	Live *from = live_op(l, factor) == K_CONVERT ? live_operand(l, factor, 0) : NULL;
+	if (from && !is_narrow(live_value(l, from)))
+		return live_computed_as(l, from)->part != PART_LOAD && is_of_loads(l, from, 0);
+	for (uint32_t i = 0; depth < CHAIN && part_streams(factor->part) && i < factor->reads; i++)
+		if (is_rounded_factor(l, l->reads.at[factor->read + i], depth + 1))
+			return is_of_loads(l, factor, 0);
+	return false;
+}
+
+/* A left factor that is computed waits whole if it is gone through again, and some of the result beside it (rows times
+ * a gain in blocks of 256 to 1024 by 1024 to 8192, by 512 to 2048 columns, on v7x). */
+static int64_t gone_through_again(const Lives *l, const Live *product, int64_t factor) {
+	Live *left = factor_of(l, product, 0);
+	int64_t times = column_passes(l, product);
+	if (!is_rounded_factor(l, left, 0))
+		return 0;
+	if (times <= 1)
+		return left->loaded && factor >= 2 * product->bytes ? product->bytes / 8 * 9 : 0;
+	return factor + (times == 2 ? product->bytes / 2 : product->bytes / 10 * 9);
+}
+
 static void held_product(const Lives *l, const Live *x, Kept *h) {
 	Live *left = factor_of(l, x, 0);
 	int64_t factor = factor_bytes(l, left);
 	bool streams = accumulates(l, x), few = adds_as_it_comes(l, x, factor);
 	h->parts += parts_of(l, x);
 	if (sums_in_mxu(l, x)) {
-		h->tiles += int_max(beyond_mxu(l, x), met_by_waiting(l, x, h)) + batches_ahead(l, x);
+		int64_t out = int_max(beyond_mxu(l, x), gone_through_again(l, x, factor));
+		h->tiles += int_max(out, met_by_waiting(l, x, h)) + batches_ahead(l, x);
 		return;
 	}
 	if (streams || grows_as_it_comes(l, x))
@@ -284,7 +343,8 @@ static void held_product(const Lives *l, const Live *x, Kept *h) {
 	else
 		h->tiles += x->bytes;
 	h->parts += streams ? 0 : widened_of(l, x);
-	int64_t *factors = adds_straight_on(l, x) || few ? &h->tiles : &h->factors;
+	bool whole = adds_straight_on(l, x) || few || is_rounded_factor(l, left, 0);
+	int64_t *factors = whole ? &h->tiles : &h->factors;
 	*factors += factor;
 }
 

@@ -63,6 +63,21 @@ def scratch(plan):
     return plan["vmem"]["scratch"]
 
 
+def branches(document):
+    """The texts of the branches of the first step of a grid dim and of the others."""
+    text = kit.emitted("kernel", document).out
+    first = text.split("  when (first(1)) first_step {\n")[1]
+    first, rest = first.split("  }\n", 1)
+    others, rest = rest.split("  when (later(1)) other_steps {\n")[1].split("  }\n", 1)
+    assert rest.startswith("}\n")
+    return first, others
+
+
+def ops_of(text):
+    """The ops of a region's lines."""
+    return [line.split(" = ")[-1].split()[0] for line in text.splitlines()]
+
+
 def test_a_norm_before_a_matmul():
     """[128, 512] bfloat16, computed in 2 of 8 grid points; the columns are walked in order."""
     kept, again = (kit.plan("norm_matmul", "v6e", **keys) for keys in ({}, OFF))
@@ -73,12 +88,29 @@ def test_a_norm_before_a_matmul():
     assert again["scratch"] == []
     assert [dim["semantics"] for dim in again["grid"]] == ["parallel", "parallel"]
     assert [dim["semantics"] for dim in kept["grid"]] == ["parallel", "arbitrary"]
-    assert kept["grid"][1]["why"] == "its first step computes what the others find"
-    text = kit.emitted("kernel", kit.document("norm_matmul")).out
-    inside, rest = text.split("when (first(1)) invariants {")[1].split("  }\n", 1)
-    assert "mean" in inside
-    assert "mean" not in rest
+    assert kept["grid"][1]["why"] == (
+        "its first step computes what the others find, beside the rest of it"
+    )
+    first, others = branches(kit.document("norm_matmul"))
+    assert ops_of(first) == (
+        "load convert mul mean add rsqrt load mul convert mul store load dot convert store".split()
+    )
+    assert ops_of(others) == "load load dot convert store".split()
+    assert "rows_1 = load rows_ref[...]" in others
+    assert "dot rows, load_2 " in first
+    assert "dot rows_1, load_2_1 " in others
+
+
+def test_the_rest_behind_the_branch():
+    """`pallas_first_step` off: all steps have the rest, and the first one computes before it."""
+    config = kit.document("norm_matmul")["config"] | {"pallas_first_step": "off"}
+    text = kit.emitted("kernel", kit.document("norm_matmul") | {"config": config}).out
+    inside, rest = text.split("when (first(1)) invariants {\n")[1].split("  }\n", 1)
+    assert ops_of(inside) == (
+        "load convert mul mean add rsqrt load mul convert mul store".split()
+    )
     assert rest.splitlines()[0].startswith("  rows_1 = load rows_ref[...]")
+    assert "later" not in text
 
 
 @pytest.mark.parametrize("walk", ["on", "off"])
@@ -94,10 +126,12 @@ def test_a_grid_that_turns(walk):
 @pytest.mark.parametrize("epilogue", [False, True])
 @pytest.mark.parametrize("looped", [False, True])
 @pytest.mark.parametrize("walk", ["on", "off"])
-def test_what_it_computes(epilogue, looped, walk):
+@pytest.mark.parametrize("first", ["on", "off"])
+def test_what_it_computes(epilogue, looped, walk, first):
     """Simulated, and the kernel's text executed: 200 rows are three tiles and an eighth."""
     graph, (x, w) = normed(epilogue, looped), arrays()
-    config = graph.document()["config"] | ON | {"pallas_back_and_forth": walk}
+    ways = {"pallas_back_and_forth": walk, "pallas_first_step": first}
+    config = graph.document()["config"] | ON | ways
     module = pallasc.compile(graph, config, "v6e")
     assert scratch(module.plan) > 0
     ran = simulate(module.load(), [x, w], interpret_params())
@@ -105,10 +139,78 @@ def test_what_it_computes(epilogue, looped, walk):
     assert not ran.complaints
     text = kit.emitted("kernel", graph.document() | {"config": config}).out
     assert "first(1)" in text
+    assert ("later(1)" in text) == (first == "on" and not looped)
     (executed,) = execute.run(text, x, w)
     for found in (ran.outputs[0], executed):
         error = np.abs(found.astype(np.float64) - expected(x, w, epilogue))
         assert error.max() <= 0.06  # rows are rounded to bfloat16, here and there from either side
+
+
+def weighted(columns=COLUMNS, step=DEPTH, number=False):
+    """A root mean square of rows behind their matmul with w, of rows times a gain.
+
+    Args:
+      columns: of w.
+      step: of the loop that sums up squares and products.
+      number: the result is multiplied by the sum of its tile of w.
+    """
+    g = Graph("weighted")
+    x = g.input("x", [ROWS, DEPTH], "bfloat16")
+    w = g.input("w", [DEPTH, columns], "bfloat16")
+    gain = g.input("gain", [DEPTH], "bfloat16")
+    out = g.output("out", [ROWS, columns], "float32")
+    with g.grid(m=ROWS, n=columns) as (m, n):
+        acc, squares = g.var(ops.zeros([m, n], dtype="float32")), g.var(ops.zeros([m]))
+        with g.loop("k", DEPTH) as k:
+            wide = x[m, k].to("float32")
+            squares.set(squares + ops.sum(wide * wide, -1))
+            rows = (wide * gain[k].to("float32")[None, :]).to("bfloat16")
+            acc.set(ops.dot(rows, w[k, n], acc))
+        result = acc * ops.rsqrt(squares / DEPTH + 1e-5)[:, None]
+        out[m, n] = result * ops.sum(w[:, n].to("float32"), [0, 1]) if number else result
+    g.config(block_sizes={"m": 64, "n": 128, "k": step})
+    return g
+
+
+def weighted_in_float64(x, w, gain, number):
+    wide, factor = x.astype(np.float64), w.astype(np.float64)
+    rows = (wide * gain.astype(np.float64)).astype(ml_dtypes.bfloat16).astype(np.float64)
+    result = rows @ factor / np.sqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)
+    tiles = factor.reshape(DEPTH, -1, 128).sum((0, 2))
+    return result * np.repeat(tiles, 128) if number else result
+
+
+@pytest.mark.parametrize("number", [False, True])
+@pytest.mark.parametrize("how", ["on", "off"])
+def test_a_loop_of_one_step(how, number):
+    """It is straight code, of which rows and squares are kept; zeros are added to nothing.
+
+    A number that is made of a tile of the rest cannot stand before the branches: the rest stays.
+    """
+    graph, draw = weighted(number=number), np.random.default_rng(0)
+    x, w = arrays()
+    gain = draw.standard_normal(DEPTH).astype(ml_dtypes.bfloat16)
+    config = graph.document()["config"] | {"pallas_grid_invariants": how}
+    module = pallasc.compile(graph, config, "v6e")
+    ran = simulate(module.load(), [x, w, gain], interpret_params())
+    assert not ran.races
+    assert not ran.complaints
+    wanted = weighted_in_float64(x, w, gain, number)
+    np.testing.assert_allclose(ran.outputs[0], wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max())
+    text = kit.emitted("kernel", graph.document() | {"config": config}).out
+    (executed,) = execute.run(text, x, w, gain)
+    np.testing.assert_allclose(executed, ran.outputs[0], rtol=1e-5, atol=1e-3)
+    assert ("first(1)" in text) == (how == "on")
+    assert ("later(1)" in text) == (how == "on" and not number)
+    assert ("zeros" in text) == (how == "off")
+    kept = [(buffer["ref"], buffer["shape"]) for buffer in module.plan["scratch"]]
+    assert kept == ([("rows_ref", [64, DEPTH]), ("rsqrt_ref", [64, 1])] if how == "on" else [])
+
+
+def test_a_loop_of_steps_stays():
+    """Rows and squares change from step to step."""
+    config = weighted(step=128).document()["config"] | ON
+    assert pallasc.compile(weighted(step=128), config, "v6e").plan["scratch"] == []
 
 
 def test_a_number_in_between():
@@ -142,7 +244,7 @@ def test_what_it_would_not_save():
         ).err.splitlines()
         if "pallas_grid_invariants" in line
     ]
-    assert line.endswith(": kept")
+    assert line.endswith(": kept, and the first step has code of its own")
     one = pallasc.compile(normed(columns=128), normed().document()["config"] | ON, "v6e")
     assert "program_id(1)" not in one.source
     converts = [kit.plan("int8_weight_matmul", "v6e", **keys) for keys in (ON, OFF)]
@@ -217,12 +319,13 @@ def test_what_a_table_saves(chip):
     assert kept.info["estimate"]["cycles"] < 0.6 * again.info["estimate"]["cycles"]
 
 
-@pytest.mark.parametrize("words", ["first(2)", "first(0 - 1)"])
-def test_no_such_dim(words):
+@pytest.mark.parametrize("name", ["first", "later"])
+@pytest.mark.parametrize("dim", ["2", "0 - 1"])
+def test_no_such_dim(name, dim):
     text = kit.emitted("kernel", kit.document("norm_matmul")).out
-    ran = kit.run("-", "--emit=kernel", text=text.replace("first(1)", words))
+    ran = kit.run("-", "--emit=kernel", text=text.replace(f"{name}(1)", f"{name}({dim})"))
     assert ran.status == 1
-    assert "error: first() takes the number of a grid dim [kernel-range]" in ran.err
+    assert f"error: {name}() takes the number of a grid dim [kernel-range]" in ran.err
 
 
 @pytest.mark.parametrize("chip", ["v6e", "v7x"])

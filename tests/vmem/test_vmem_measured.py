@@ -88,6 +88,15 @@ KINDS = {
         ),
         1.1,
     ),
+    # rows that are widened for their sums, and once more on their way into a matmul
+    **{
+        f"normed_{scaled}_{kept}": (
+            tiles.normed_product(512, 2048, 1024, scaled, pallas_grid_invariants=kept),
+            most,
+        )
+        for scaled, most in (("rows", 1.35), ("products", 1.3))
+        for kept in ("off", "on")
+    },
     # of the greatest few lanes, found one after the other, the tiles that are reduced
     "top_k": (top_k(block_sizes=[256]), 1.45),
 }

@@ -14,6 +14,7 @@ _FUNCTIONS = {
     "turn": 3,
     "device": 0,
     "first": 1,
+    "later": 1,
 }
 _COMPARISONS = ("==", "<", "<=", ">", ">=")
 _NUMBERS = {"inf": float("inf"), "nan": float("nan"), "true": True, "false": False}

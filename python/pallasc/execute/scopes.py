@@ -107,9 +107,9 @@ def integer(tree, scope):
         return _element(parts[0], [integer(part, scope) for part in parts[1]], scope)
     if kind == "device":
         return lambda e: e[DEVICE].number
-    if kind == "first":
+    if kind in ("first", "later"):
         dim = integer(parts[0], scope)
-        return lambda e: e[POINT][dim] == 0
+        return lambda e: (e[POINT][dim] == 0) == (kind == "first")
     return _applied(_APPLY[kind], [integer(part, scope) for part in parts])
 
 
