@@ -10,8 +10,8 @@ Kernel *plan_kernel(Plan *p);
 /* build_invariants.c: something does not change along the grid's innermost dim, and takes more to compute than to load.
  */
 bool kernel_has_invariants(Kernel *k);
-/* It is computed at the first step of that dim, before the rest of it or, `with_rest`, in one piece of straight code with
- * it; returns the bytes of VMEM that keep it, 0 where that cannot be done. */
+/* It is computed at the first step of that dim, before the rest of it or, `with_rest`, in one piece of straight code
+ * with it; returns the bytes of VMEM that keep it, 0 where that cannot be done. */
 int64_t kernel_keep_invariants(Kernel *k, const Target *t, bool with_rest);
 /* build_opened.c: there are loops of one step on whole resident blocks, which do no more than that step. */
 bool kernel_has_steps_to_open(Kernel *k);

@@ -243,18 +243,11 @@ static void read_instead(Kernel *k, RegionId r, const ValueId *map, uint32_t cou
 		}
 }
 
-static ValueId *no_values(Kernel *k, uint32_t count) {
-	ValueId *map = arena_array(k->arena, count, sizeof *map);
-	for (uint32_t i = 0; i < count; i++)
-		map[i] = NONE;
-	return map;
-}
-
 /* To the end of the region, or a copy of it, which it reads. */
 static void move_inside(Invariants *v, RegionId inside, StmtId from) {
 	Kernel *k = v->k;
 	uint32_t count = k->values.count;
-	ValueId *again = no_values(k, count);
+	ValueId *again = kernel_value_map(k);
 	for (StmtId s = from, next; s != NONE; s = next) {
 		const KStmt stmt = *kernel_stmt(k, s);
 		Fate fate = fate_of(v, &stmt);
@@ -344,7 +337,7 @@ static void go_on(Invariants *v, StmtId when, const ValueId *computed, uint32_t 
 		if (kernel_stmt(k, s)->result != NONE && !is_tile(k, kernel_stmt(k, s)))
 			kernel_move_before(k, s, when);
 	}
-	ValueId *again = no_values(k, count);
+	ValueId *again = kernel_value_map(k);
 	StmtIds rest = {0};
 	for (StmtId s = kernel_stmt(k, when)->next; s != NONE; s = kernel_stmt(k, s)->next) {
 		ValueId given = kernel_stmt(k, s)->result;
@@ -373,13 +366,13 @@ static int64_t move(Invariants *v, const Target *t, bool with_rest) {
 	StmtId when = build_first_when(k, int_first(k, v->dim), "invariants");
 	RegionId inside = kernel_stmt(k, when)->body;
 	move_inside(v, inside, kernel_stmt(k, when)->next);
-	ValueId *loaded = no_values(k, count);
+	ValueId *loaded = kernel_value_map(k);
 	StmtId rest = kernel_stmt(k, when)->next;
 	int64_t bytes = 0;
 	for (ValueId i = 0; i < count; i++)
 		bytes += v->kept[i] ? keep(k, t, i, inside, rest, loaded) : 0;
 	uint32_t all = k->values.count;
-	ValueId *computed = no_values(k, all);
+	ValueId *computed = kernel_value_map(k);
 	for (ValueId i = 0; i < count; i++)
 		if (loaded[i] != NONE)
 			computed[loaded[i]] = i;

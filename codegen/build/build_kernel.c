@@ -196,8 +196,8 @@ Kernel *plan_kernel(Plan *p) {
 	if (p->keeps) {
 		kernel_open_steps(b.k);
 		p->widened_bytes = kernel_widen_tables(b.k, p->module->target);
-		p->kept_bytes = p->widened_bytes +
-		                kernel_keep_invariants(b.k, p->module->target, p->keeps == KEEPS_WITH_REST);
+		p->kept_bytes =
+			p->widened_bytes + kernel_keep_invariants(b.k, p->module->target, p->keeps == KEEPS_WITH_REST);
 		note_kept(&b);
 	}
 	return b.k;

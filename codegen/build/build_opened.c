@@ -133,15 +133,8 @@ static ValueId sum_alone(const Kernel *k, StmtId s) {
 	return NONE;
 }
 
-static ValueId *no_values(const Kernel *k) {
-	ValueId *map = arena_array(k->arena, k->values.count + 1, sizeof *map);
-	for (ValueId v = 0; v < k->values.count; v++)
-		map[v] = NONE;
-	return map;
-}
-
 static void drop_zeros(Kernel *k, StmtId first, StmtId end) {
-	ValueId *map = no_values(k);
+	ValueId *map = kernel_value_map(k);
 	for (StmtId s = first, next; s != end; s = next) {
 		ValueId sum = sum_alone(k, s);
 		next = kernel_stmt(k, s)->next;
@@ -158,7 +151,7 @@ static void drop_zeros(Kernel *k, StmtId first, StmtId end) {
 static void open_loop(Kernel *k, StmtId s) {
 	const KLoop *loop = kernel_stmt(k, s)->loop;
 	RegionId region = kernel_stmt(k, s)->body;
-	ValueId *map = no_values(k);
+	ValueId *map = kernel_value_map(k);
 	for (uint32_t i = 0; i < loop->carried.count; i++) {
 		end_initial(k, *kernel_arg(k, s, i));
 		map[loop->carried.at[i]] = kernel_arg(k, s, i)->value;

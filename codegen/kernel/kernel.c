@@ -659,6 +659,13 @@ uint32_t kernel_ref_shape(const Kernel *k, RefId r, int64_t *shape) {
 	return rank;
 }
 
+ValueId *kernel_value_map(const Kernel *k) {
+	ValueId *map = arena_array(k->arena, (size_t)k->values.count + 1, sizeof *map);
+	for (ValueId v = 0; v < k->values.count; v++)
+		map[v] = NONE;
+	return map;
+}
+
 void kernel_replace_values(Kernel *k, const ValueId *map, uint32_t count) {
 	for (uint32_t i = 0; i < k->args.count; i++) {
 		KArg *arg = &k->args.at[i];

@@ -528,6 +528,8 @@ StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args);
 StmtId kernel_insert_when(Kernel *k, StmtId before, IntId condition, const char *name);
 /* The shape of what a reference selects; returns its rank. */
 uint32_t kernel_ref_shape(const Kernel *k, RefId r, int64_t *shape);
+/* By value, of those that there are: NONE. */
+ValueId *kernel_value_map(const Kernel *k);
 /* Every argument and int that reads a value v reads map[v] instead, where that is not NONE. */
 void kernel_replace_values(Kernel *k, const ValueId *map, uint32_t count);
 /* Statements that nothing reads and that do nothing else go. */

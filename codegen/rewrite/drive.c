@@ -459,9 +459,7 @@ void rewrite_drive(Kernel *k) {
 		return;
 	const Items *items = drive_items(k, loops.at, loops.count);
 	uint32_t count = k->values.count, *uses = NULL;
-	ValueId *final = arena_array(k->arena, count, sizeof *final);
-	for (ValueId v = 0; v < count; v++)
-		final[v] = NONE;
+	ValueId *final = kernel_value_map(k);
 	for (uint32_t i = 0; i < loops.count; i++)
 		drive_loop(k, loops.at[i], items, &uses, final);
 	kernel_replace_values(k, final, count);

@@ -127,11 +127,8 @@ static StmtId bitcast(Kernel *k, StmtId before, ValueId x) {
 
 /* What a launch gives is bits, and float16 to who reads it. */
 static void give_bits(Kernel *k, StmtId s) {
-	ValueId *map = arena_array(k->arena, (size_t)k->values.count + 1, sizeof *map),
-		first = kernel_stmt(k, s)->result;
+	ValueId *map = kernel_value_map(k), first = kernel_stmt(k, s)->result;
 	uint32_t count = k->values.count, results = kernel_stmt(k, s)->result_count;
-	for (ValueId v = 0; v < count; v++)
-		map[v] = NONE;
 	for (ValueId v = first; v < first + results; v++)
 		if (k->values.at[v].dtype == DTYPE_F16) {
 			KValue half = k->values.at[v];

@@ -83,9 +83,7 @@ static void set_host(const KProgram *p, const Kernel *k, StmtId launch, BufferId
 	KStmt *s = kernel_stmt(host, launch);
 	ValueId old = s->result;
 	uint32_t results = s->result_count;
-	ValueId *map = arena_array(host->arena, (size_t)host->values.count + 1, sizeof *map);
-	for (ValueId v = 0; v < host->values.count; v++)
-		map[v] = NONE;
+	ValueId *map = kernel_value_map(host);
 	s->result = NONE;
 	s->result_count = 0;
 	uint32_t values = host->values.count;

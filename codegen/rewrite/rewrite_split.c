@@ -148,9 +148,7 @@ static ValueId own_flag(Kernel *k, const KLoop *loop) {
 		return NONE;
 	uint32_t count = k->values.count;
 	KValue flag = k->values.at[loop->ragged];
-	ValueId *map = arena_array(k->arena, count, sizeof *map);
-	for (ValueId v = 0; v < count; v++)
-		map[v] = NONE;
+	ValueId *map = kernel_value_map(k);
 	map[loop->ragged] = kernel_value(k, KTYPE_FLAG, DTYPE_BOOL, 0, NULL, flag.name ? flag.name : flag.var);
 	k->values.at[map[loop->ragged]].as = loop->ragged;
 	kernel_replace_values(k, map, count);

@@ -106,9 +106,7 @@ def test_the_rest_behind_the_branch():
     config = kit.document("norm_matmul")["config"] | {"pallas_first_step": "off"}
     text = kit.emitted("kernel", kit.document("norm_matmul") | {"config": config}).out
     inside, rest = text.split("when (first(1)) invariants {\n")[1].split("  }\n", 1)
-    assert ops_of(inside) == (
-        "load convert mul mean add rsqrt load mul convert mul store".split()
-    )
+    assert ops_of(inside) == ("load convert mul mean add rsqrt load mul convert mul store".split())
     assert rest.splitlines()[0].startswith("  rows_1 = load rows_ref[...]")
     assert "later" not in text
 
