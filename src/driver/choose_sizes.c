@@ -244,10 +244,10 @@ static bool may_enlarge(Module *m, GraphId root, Switch asked) {
 	return may;
 }
 
-/* What no store depends on is no reason. */
+/* What no store depends on is no reason, nor is what is loaded twice. */
 static Module *without_dead(const Choosing *s) {
 	PassContext context = {.arena = s->c->arena, .diag = s->c->diag, .module = module_clone(s->start, s->c->arena)};
-	return pass_dce(&context) ? context.module : s->start;
+	return pass_cse(&context) && pass_dce(&context) ? context.module : s->start;
 }
 
 void sizes_domain(Choosing *s) {

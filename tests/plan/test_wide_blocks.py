@@ -86,6 +86,18 @@ def test_what_no_store_depends_on_is_no_reason():
     assert grid(document) == grid("attention_delta_8192") == [32, 1]
 
 
+@pytest.mark.parametrize("rows", [16, 32, 48, 64, 96, 128])
+def test_what_is_loaded_twice_is_no_reason(rows):
+    """A step copies it once, as it does after the passes."""
+    g = Graph("twice")
+    x, out = g.input("x", [4096, 1024], "float32"), g.output("out", [4096, 1024], "float32")
+    with g.grid(m=4096) as (m,):
+        out[m, :] = (x[m, :] + 1) * (x[m, :] + 2) * (x[m, :] + 3)
+    g.config(block_sizes=[rows])
+    once = kit.run("-", "--emit=json", "--target=v6e", text=g.document()).out
+    assert grid(g.document(), "v6e") == grid(json.loads(once), "v6e")
+
+
 def test_what_the_passes_made_of_wide_tiles_has_their_sizes():
     after = json.loads(kit.emitted("json", "attention_delta_8192", target="v7x").out)
     assert [block.get("size") for block in after["block_sizes"]] == [1, 8192, None]
