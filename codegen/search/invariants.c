@@ -57,10 +57,10 @@ static void keep_with_rest(Planner *p, const Plan *without) {
 	Plan *plan = p->plan;
 	const Plan apart = *plan;
 	Switch asked = (Switch)p->m->config.first_step.value;
-	if (asked == SWITCH_OFF || apart.widened_bytes)
+	if (asked == SWITCH_OFF || !apart.kept_bytes || apart.widened_bytes)
 		return;
-	bool kept = apart.kept_bytes && apart.vmem.total <= plan_vmem_line(&apart);
-	double cycles = kept && asked != SWITCH_ON ? cycles_of(plan) : INFINITY;
+	bool may = apart.vmem.total <= plan_vmem_line(&apart) && asked == SWITCH_AUTO;
+	double cycles = may ? cycles_of(plan) : INFINITY;
 	keep(p, without, KEEPS_WITH_REST);
 	bool fits = plan->kept_bytes && plan->vmem.total <= plan_vmem_line(plan);
 	if (!fits || cycles_of(plan) >= cycles)
