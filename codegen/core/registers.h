@@ -68,7 +68,6 @@ typedef struct Expander {
 	Operations *to;       /* of the statement that is expanded */
 } Expander;
 
-
 /* trace.c: by statement, over all runs of a kernel whose loops' steps are known; of other loops one step. `order`:
  * those with any, as they are come to. */
 Operations *kernel_operations(Kernel *k, const Target *t, Arena *a, StmtIds *order);
