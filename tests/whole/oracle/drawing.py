@@ -264,8 +264,14 @@ def drawn(random):
 
 
 def _most_registers(document):
-    """Of all tiles, and of what is stored; a register holds 8 rows of 128 lanes."""
-    extents = {block["symbol"]: block["extent"] for block in document["block_sizes"]}
+    """Of all tiles, and of what is stored; a register holds 8 rows of 128 lanes.
+
+    A block of a fixed size may be wider than its range.
+    """
+    extents = {
+        block["symbol"]: max(block["extent"], block.get("size", 0))
+        for block in document["block_sizes"]
+    }
     shapes = [tensor["shape"] for tensor in document["tensors"] if tensor["role"] != "input"]
     shapes += [
         node["meta"]["shape"]
