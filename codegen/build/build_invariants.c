@@ -177,6 +177,10 @@ static void need_args(Invariants *v, const KStmt *s) {
 	}
 }
 
+static bool is_tile(const Kernel *k, const KStmt *s) {
+	return s->result_count == 1 && k->values.at[s->result].type == KTYPE_TILE;
+}
+
 static bool is_same(const Invariants *v, const KStmt *s) { return s->result_count == 1 && v->same[s->result]; }
 
 static void find_same(Invariants *v) {
@@ -193,7 +197,7 @@ static void find_same(Invariants *v) {
 static void find_kept(Invariants *v) {
 	for (StmtId s = region_last(v->k, v->k->body); s != NONE; s = kernel_stmt(v->k, s)->prev) {
 		const KStmt *stmt = kernel_stmt(v->k, s);
-		bool same = is_same(v, stmt), number = same && v->k->values.at[stmt->result].type != KTYPE_TILE;
+		bool same = is_same(v, stmt), number = same && !is_tile(v->k, stmt);
 		bool wanted = !same || number || v->wanted[stmt->result];
 		bool kept = same && wanted && may_keep(v, stmt);
 		if (kept) {
@@ -221,8 +225,7 @@ static void note_store(Kernel *k, StmtId s, void *data) {
 static Fate fate_of(const Invariants *v, const KStmt *s) {
 	if (!is_same(v, s) || !v->inside[s->result])
 		return STAYS;
-	bool tile = v->k->values.at[s->result].type == KTYPE_TILE;
-	return v->kept[s->result] || (tile && !v->wanted[s->result]) ? GOES : GOES_TOO;
+	return v->kept[s->result] || (is_tile(v->k, s) && !v->wanted[s->result]) ? GOES : GOES_TOO;
 }
 
 static StmtId copied(Kernel *k, StmtId s, RegionId to) {
@@ -291,10 +294,6 @@ static int64_t keep(Kernel *k, const Target *t, ValueId v, RegionId inside, Stmt
 
 /* ---- the rest in the first step ---------------------------------------------------------------------------------- */
 
-static bool is_tile(const Kernel *k, const KStmt *s) {
-	return s->result_count == 1 && k->values.at[s->result].type == KTYPE_TILE;
-}
-
 /* A number that is made of numbers, and of what nothing writes: it may stand before the branches. */
 static bool is_number(const Invariants *v, const KStmt *s) {
 	bool number = s->result_count == 1 && !is_tile(v->k, s);
@@ -337,27 +336,19 @@ static void go_on(Invariants *v, StmtId when, const ValueId *computed, uint32_t 
 		if (kernel_stmt(k, s)->result != NONE && !is_tile(k, kernel_stmt(k, s)))
 			kernel_move_before(k, s, when);
 	}
+	StmtId others = kernel_insert_when(k, kernel_stmt(k, when)->next, int_later(k, v->dim), "other_steps");
+	RegionId later = kernel_stmt(k, others)->body;
 	ValueId *again = kernel_value_map(k);
-	StmtIds rest = {0};
-	for (StmtId s = kernel_stmt(k, when)->next; s != NONE; s = kernel_stmt(k, s)->next) {
+	kernel_stmt(k, when)->name = "first_step";
+	for (StmtId s = kernel_stmt(k, others)->next, next; s != NONE; s = next) {
 		ValueId given = kernel_stmt(k, s)->result;
-		vec_push(k->arena, &rest, s);
-		if (given != NONE && computed[given] != NONE)
-			again[given] = computed[given];
-		else if (given != NONE)
-			again[given] = kernel_stmt(k, copied(k, s, first))->result;
-		else
-			copied(k, s, first);
+		next = kernel_stmt(k, s)->next;
+		StmtId copy = given == NONE || computed[given] == NONE ? copied(k, s, first) : NONE;
+		if (given != NONE)
+			again[given] = copy == NONE ? computed[given] : kernel_stmt(k, copy)->result;
+		kernel_move(k, s, later);
 	}
 	read_instead(k, first, again, count);
-	KArg later = karg_int(int_later(k, v->dim));
-	StmtId others = kernel_append(k, k->body, K_WHEN, 1, &later, 0, NULL);
-	RegionId body = kernel_region(k, others);
-	kernel_stmt(k, others)->body = body;
-	kernel_stmt(k, others)->name = "other_steps";
-	kernel_stmt(k, when)->name = "first_step";
-	for (uint32_t i = 0; i < rest.count; i++)
-		kernel_move(k, rest.at[i], body);
 }
 
 static int64_t move(Invariants *v, const Target *t, bool with_rest) {

@@ -14,11 +14,6 @@
  * Zeros that a sum would be added to go: it starts from 0 itself. */
 #include "builder.h"
 
-static bool int_is(const Kernel *k, IntId i, int64_t number) {
-	int64_t is;
-	return int_is_const(k, i, &is) && is == number;
-}
-
 /* The window is all of a block that stays where it is. */
 static bool is_whole(const Kernel *k, const KWindow *w) {
 	const KBuffer *window = &k->buffers.at[w->buffer], *of = &k->buffers.at[w->of];
@@ -26,31 +21,12 @@ static bool is_whole(const Kernel *k, const KWindow *w) {
 	       kernel_same_shape(window->rank, window->shape, of->rank, of->shape);
 }
 
-static bool ref_reads(const Kernel *k, RefId ref, ValueId v) {
-	const KRef *r = &k->refs.at[ref];
-	for (uint32_t d = 0; d < r->rank; d++)
-		if (r->dim[d].kind != KDIM_ALL && int_reads(k, r->dim[d].start, v))
-			return true;
-	return false;
-}
-
-static bool reads_step(const Kernel *k, StmtId s, ValueId step) {
-	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
-		const KArg *a = kernel_arg(k, s, i);
-		if ((a->kind == KARG_VALUE && a->value == step) ||
-		    (a->kind == KARG_INT && int_reads(k, a->index, step)) ||
-		    (a->kind == KARG_REF && ref_reads(k, a->ref, step)))
-			return true;
-	}
-	return false;
-}
-
 /* Its statements have no regions of their own, and do not ask which step they are of. */
 static bool is_plain(const Kernel *k, const KLoop *loop, RegionId region) {
 	RegionId regions[STMT_REGIONS_MAX];
 	for (StmtId s = region_first(k, region); s != NONE; s = kernel_stmt(k, s)->next) {
 		for (uint32_t d = 0; d < loop->rank; d++)
-			if (reads_step(k, s, loop->dim[d].step))
+			if (kernel_stmt_reads(k, s, loop->dim[d].step))
 				return false;
 		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++)
 			if (kernel_arg(k, s, i)->kind == KARG_REF && k->refs.at[kernel_arg(k, s, i)->ref].at != NONE)
@@ -76,7 +52,7 @@ static bool may_open(const Kernel *k, StmtId s) {
 	bool plain = loop->type == LOOP_UNROLL && loop->rank && !loop->skew && !loop->paired && loop->ragged == NONE &&
 	             loop->runs == NONE && loop->before == NONE && loop->behind == NONE && loop->tail == NONE;
 	for (uint32_t d = 0; plain && d < loop->rank; d++)
-		plain = int_is(k, loop->dim[d].steps, 1) && loop->dim[d].full_steps == 1 && loop->dim[d].tail == 0;
+		plain = !loop->dim[d].computed && loop->dim[d].full_steps == 1 && loop->dim[d].tail == 0;
 	for (uint32_t w = 0; plain && w < loop->windows.count; w++)
 		plain = is_whole(k, &loop->windows.at[w]);
 	return plain && carries_values(k, s) && is_plain(k, loop, kernel_stmt(k, s)->body);
@@ -106,7 +82,7 @@ static void read_blocks(Kernel *k, const KLoop *loop, StmtId s) {
 
 /* It is no initial value any more, nor is what it is made of. */
 static void end_initial(Kernel *k, KArg x) {
-	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
+	StmtId def = kernel_def_of(k, x);
 	if (def == NONE || !(kernel_stmt(k, def)->flags & KSTMT_INITIAL))
 		return;
 	kernel_stmt(k, def)->flags &= (uint16_t)~KSTMT_INITIAL;
@@ -115,7 +91,7 @@ static void end_initial(Kernel *k, KArg x) {
 }
 
 static uint16_t op_of(const Kernel *k, KArg x) {
-	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
+	StmtId def = kernel_def_of(k, x);
 	return def == NONE ? K_END : kernel_stmt(k, def)->op;
 }
 

@@ -262,7 +262,7 @@ static KArg ahead_of(Ahead *h, KArg x) {
 	Kernel *k = h->b->k;
 	if (x.kind == KARG_INT)
 		x.index = int_ahead(h, x.index);
-	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
+	StmtId def = kernel_def_of(k, x);
 	if (def == NONE || kernel_stmt(k, def)->region != h->b->at || kernel_stmt(k, def)->flags & KSTMT_AHEAD)
 		return x;
 	for (uint32_t i = 0; i < h->made.count; i++)

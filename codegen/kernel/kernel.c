@@ -560,6 +560,24 @@ bool kernel_loop_reads(const Kernel *k, const KLoop *loop, ValueId v) {
 	return reads;
 }
 
+static bool arg_reads(const Kernel *k, const KArg *arg, ValueId v) {
+	bool reads =
+		(arg->kind == KARG_VALUE && arg->value == v) || (arg->kind == KARG_INT && int_reads(k, arg->index, v));
+	reads = reads || (arg->kind == KARG_REF && int_reads(k, k->refs.at[arg->ref].at, v));
+	for (uint32_t d = 0; arg->kind == KARG_REF && d < k->refs.at[arg->ref].rank; d++)
+		reads = reads || (k->refs.at[arg->ref].dim[d].kind != KDIM_ALL &&
+		                  int_reads(k, k->refs.at[arg->ref].dim[d].start, v));
+	return reads;
+}
+
+bool kernel_stmt_reads(const Kernel *k, StmtId s, ValueId v) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	bool reads = stmt->op == K_LOOP && kernel_loop_reads(k, stmt->loop, v);
+	for (uint32_t i = 0; i < stmt->arg_count && !reads; i++)
+		reads = arg_reads(k, kernel_arg(k, s, i), v);
+	return reads;
+}
+
 /* ---- uses ------------------------------------------------------------------------------------------------------- */
 
 /* What statements read is counted up, and down again where they go. */

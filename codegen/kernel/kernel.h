@@ -562,12 +562,18 @@ typedef void KVisit(Kernel *k, StmtId s, void *data);
 void kernel_walk(Kernel *k, RegionId r, KVisit *visit, void *data);
 /* A loop's bounds or windows read the value. */
 bool kernel_loop_reads(const Kernel *k, const KLoop *loop, ValueId v);
+/* An argument does: as it is, in an int, or in a reference; or those of a loop. Regions are not looked into. */
+bool kernel_stmt_reads(const Kernel *k, StmtId s, ValueId v);
 /* By value: how often it is read, by arguments, ints, references and index maps. */
 uint32_t *kernel_uses(Kernel *k);
 
 static inline KStmt *kernel_stmt(const Kernel *k, StmtId s) { return &k->stmts.at[s]; }
 static inline KArg *kernel_arg(const Kernel *k, StmtId s, uint32_t i) {
 	return &k->args.at[k->stmts.at[s].arg_first + i];
+}
+/* The statement that gives it; NONE: it is no value, or a parameter. */
+static inline StmtId kernel_def_of(const Kernel *k, KArg x) {
+	return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
 }
 /* The last statement: a region's yield or return. */
 static inline bool kernel_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2) {

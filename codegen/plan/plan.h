@@ -439,10 +439,10 @@ enum { CHANNEL_SLOTS = 16 };
  * step, or in straight code with it. */
 typedef enum Keeps { KEEPS_NOTHING, KEEPS_APART, KEEPS_WITH_REST } Keeps;
 
-/* One kernel: a root graph. */
 /* What a kernel does whose spills are not known to the byte: codegen/vmem/margin.c. */
 typedef enum Doubt { DOUBT_PLAIN, DOUBT_MOVES, DOUBT_PARTS } Doubt;
 
+/* One kernel: a root graph. */
 typedef struct Plan {
 	const Module *module; /* of which it is the only root */
 	Arena *arena;

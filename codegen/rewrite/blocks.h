@@ -44,10 +44,6 @@ typedef struct Blocks {
 	VEC(Part) made_size; /* (rows, columns) of each */
 } Blocks;
 
-static inline StmtId block_def(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
-}
-
 static inline bool block_is_tile(const Kernel *k, KArg x) {
 	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
 }

@@ -84,7 +84,7 @@ static bool moves_dims(const KStmt *s) {
 
 static void add_tile(const Blocks *b, StmtId call, Linear *to, KArg x, int64_t by) {
 	const Kernel *k = b->k;
-	StmtId s = block_def(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (x.kind == KARG_INTEGER)
 		to->number += by * x.integer;
 	else if (x.kind == KARG_INT)
@@ -126,7 +126,7 @@ static Holds compared(const Blocks *b, StmtId call, KArg x, KArg y, int64_t leas
 
 Holds blocks_hold(const Blocks *b, StmtId call, KArg x, const Part part[2]) {
 	const Kernel *k = b->k;
-	StmtId s = block_def(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || !block_is_tile(k, x))
 		return HOLDS_SOMEWHERE;
 	KArg first = *kernel_arg(k, s, 0), second = kernel_stmt(k, s)->arg_count > 1 ? *kernel_arg(k, s, 1) : first;

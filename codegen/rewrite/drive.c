@@ -382,7 +382,7 @@ void drive_tail(Driver *d, ValueId *values) {
 
 void drive_move_initial(Driver *d, KArg x) {
 	Kernel *k = d->k;
-	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
+	StmtId def = kernel_def_of(k, x);
 	if (def == NONE || !(kernel_stmt(k, def)->flags & KSTMT_INITIAL))
 		return;
 	kernel_stmt(k, def)->flags &= (uint16_t)~KSTMT_INITIAL;

@@ -221,7 +221,7 @@ static bool meets_one_packed(const Kernel *k, StmtId s, uint32_t i) {
 	    size_from_last(&k->values.at[x.value], 0) == 1)
 		return false;
 	KArg met = unconverted(k, x);
-	StmtId def = met.kind == KARG_VALUE ? k->values.at[met.value].def : NONE;
+	StmtId def = kernel_def_of(k, met);
 	bool meets = false;
 	for (uint32_t a = 0; def != NONE && kernel_stmt(k, def)->op < K_FIRST && a < kernel_stmt(k, def)->arg_count;
 	     a++) {

@@ -102,7 +102,7 @@ static KArg value_cut(Group *g, KArg x, ValueId like) {
 		items[(size_t)3 * d + 1] = which < 2 ? part.start : 0;
 		items[(size_t)3 * d + 2] = which < 2 ? part.start + part.size : 0;
 	}
-	StmtId def = block_def(k, x);
+	StmtId def = kernel_def_of(k, x);
 	if (!any)
 		return x;
 	if (def != NONE && kernel_stmt(k, def)->op == K_LOAD && kernel_stmt(k, def)->region == g->b->region &&
@@ -156,7 +156,7 @@ static ValueId parameter_of(Blocks *b, const Step *step, uint32_t r) {
 	ValueId wanted = kernel_stmt(k, step->ahead)->result + r;
 	for (uint32_t i = 0; i < f->parameters.count; i++) {
 		KArg x = *kernel_arg(k, step->call, i);
-		StmtId def = f->parameters.at[i].kind == PARAMETER_VALUE ? block_def(k, x) : NONE;
+		StmtId def = f->parameters.at[i].kind == PARAMETER_VALUE ? kernel_def_of(k, x) : NONE;
 		if (def == NONE)
 			continue;
 		if (x.value == wanted)
@@ -247,8 +247,8 @@ static bool find_where(Blocks *b) {
 	b->flag = f->parameters.at[f->parameters.count - 1].id;
 	for (StmtId s = region_first(k, f->body); s != NONE; s = kernel_stmt(k, s)->next) {
 		KArg flag = kernel_stmt(k, s)->op == K_CHOOSE ? *kernel_arg(k, s, 0) : (KArg){.kind = KARG_NONE};
-		StmtId def =
-			flag.kind == KARG_VALUE && flag.value == b->flag ? block_def(k, *kernel_arg(k, s, 1)) : NONE;
+		StmtId def = flag.kind == KARG_VALUE && flag.value == b->flag ? kernel_def_of(k, *kernel_arg(k, s, 1))
+		                                                              : NONE;
 		if (def == NONE || kernel_stmt(k, def)->op != OP_WHERE)
 			continue;
 		if (b->where != NONE || k->values.at[kernel_stmt(k, def)->result].rank < 2)
@@ -261,7 +261,7 @@ static bool find_where(Blocks *b) {
 /* The call of which a value is the result, as it is or by way of scratch; NONE. */
 static StmtId call_behind(const Blocks *b, KArg x) {
 	const Kernel *k = b->k;
-	StmtId def = block_def(k, x);
+	StmtId def = kernel_def_of(k, x);
 	if (def != NONE && kernel_stmt(k, def)->op == K_LOAD) {
 		BufferId from = k->refs.at[kernel_arg(k, def, 0)->ref].buffer;
 		StmtId s = kernel_stmt(k, def)->prev;
@@ -271,7 +271,7 @@ static StmtId call_behind(const Blocks *b, KArg x) {
 				return NONE;
 			s = kernel_stmt(k, s)->prev;
 		}
-		def = s == NONE ? NONE : block_def(k, *kernel_arg(k, s, 1));
+		def = s == NONE ? NONE : kernel_def_of(k, *kernel_arg(k, s, 1));
 	}
 	return def != NONE && kernel_stmt(k, def)->op == K_CALL && kernel_stmt(k, def)->region == b->region ? def
 	                                                                                                    : NONE;

@@ -21,8 +21,6 @@ typedef struct LaneSums {
 	bool *same; /* by value: its lanes are equal, as far as is known; of what loops carry: it may be */
 } LaneSums;
 
-static StmtId def_of(const Kernel *k, KArg x) { return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE; }
-
 static const KValue *value_of(const Kernel *k, KArg x) { return x.kind == KARG_VALUE ? &k->values.at[x.value] : NULL; }
 
 /* ---- equal lanes ------------------------------------------------------------------------------------------------ */
@@ -76,7 +74,7 @@ typedef struct LaneSum {
 /* The sum along the lanes of whole registers, more than one, that nothing else reads. */
 static bool sums_lanes(const LaneSums *l, KArg x) {
 	const Kernel *k = l->k;
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || l->uses[x.value] != 1 || kernel_stmt(k, s)->op != K_SUM)
 		return false;
 	const KStmt *stmt = kernel_stmt(k, s);
@@ -91,7 +89,7 @@ static bool is_total(const LaneSums *l, KArg x, ValueId carried) {
 	const Kernel *k = l->k;
 	if (x.kind != KARG_VALUE || l->uses[x.value] != 1)
 		return false;
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (x.value == carried)
 		return true;
 	if (s == NONE || kernel_stmt(k, s)->op != OP_MUL || kernel_stmt(k, s)->region != kernel_stmt(k, l->loop)->body)
@@ -103,7 +101,7 @@ static bool is_total(const LaneSums *l, KArg x, ValueId carried) {
 }
 
 static bool starts_at_zero(const LaneSums *l, KArg x) {
-	StmtId s = def_of(l->k, x);
+	StmtId s = kernel_def_of(l->k, x);
 	return s != NONE && l->uses[x.value] == 1 && kernel_stmt(l->k, s)->op == K_ZEROS;
 }
 
@@ -113,7 +111,7 @@ static bool find_sum(const LaneSums *l, uint32_t i, LaneSum *found) {
 	ValueId carried = loop->loop->carried.at[i];
 	const KValue *v = &k->values.at[carried];
 	KArg yielded = *kernel_arg(k, region_last(k, loop->body), i);
-	StmtId add = def_of(k, yielded);
+	StmtId add = kernel_def_of(k, yielded);
 	bool shaped = v->dtype == DTYPE_F32 && v->rank >= 2 && (v->shape[v->rank - 1] == 1 || l->same[carried]);
 	if (!shaped || add == NONE || l->uses[yielded.value] != 1 || kernel_stmt(k, add)->op != OP_ADD ||
 	    kernel_stmt(k, add)->region != loop->body || !starts_at_zero(l, *kernel_arg(k, l->loop, i)) ||
@@ -123,7 +121,7 @@ static bool find_sum(const LaneSums *l, uint32_t i, LaneSum *found) {
 	bool second = is_total(l, a, carried) && sums_lanes(l, b);
 	if (!second && !(is_total(l, b, carried) && sums_lanes(l, a)))
 		return false;
-	*found = (LaneSum){.at = i, .add = add, .sum = def_of(k, second ? b : a), .total = second ? a : b};
+	*found = (LaneSum){.at = i, .add = add, .sum = kernel_def_of(k, second ? b : a), .total = second ? a : b};
 	found->part = *kernel_arg(k, found->sum, 0);
 	const KValue *part = value_of(k, found->part);
 	uint16_t flags = kernel_stmt(k, add)->flags & KSTMT_AHEAD;
@@ -136,7 +134,7 @@ static bool find_sum(const LaneSums *l, uint32_t i, LaneSum *found) {
 /* The same in every step: made before the loop, or loaded whole of a block of the grid. */
 static bool is_invariant(const LaneSums *l, KArg x) {
 	const Kernel *k = l->k;
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	const KLoop *loop = kernel_stmt(k, l->loop)->loop;
 	for (uint32_t i = 0; i < loop->carried.count && x.kind == KARG_VALUE; i++)
 		if (loop->carried.at[i] == x.value)
@@ -172,11 +170,11 @@ static bool int_stride(const LaneSums *l, KArg x, int64_t *stride) {
 /* A row that counts columns, each once over all steps. */
 static bool counts_columns(const LaneSums *l, KArg x) {
 	const Kernel *k = l->k;
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || kernel_stmt(k, s)->op != OP_ADD)
 		return false;
 	KArg a = *kernel_arg(k, s, 0), b = *kernel_arg(k, s, 1);
-	StmtId iota = def_of(k, a.kind == KARG_VALUE ? a : b);
+	StmtId iota = kernel_def_of(k, a.kind == KARG_VALUE ? a : b);
 	const KValue *v = value_of(k, x);
 	int64_t stride;
 	return iota != NONE && kernel_stmt(k, iota)->op == K_IOTA && v->dtype == DTYPE_I32 &&
@@ -187,7 +185,7 @@ static bool counts_columns(const LaneSums *l, KArg x) {
 /* A comparison of such a row with a column of the rows' own numbers. */
 static bool holds_once(const LaneSums *l, KArg x) {
 	const Kernel *k = l->k;
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || kernel_stmt(k, s)->op != OP_EQ)
 		return false;
 	KArg a = *kernel_arg(k, s, 0), b = *kernel_arg(k, s, 1);
@@ -201,10 +199,10 @@ static bool holds_once(const LaneSums *l, KArg x) {
 static void find_choice(const LaneSums *l, LaneSum *found) {
 	Kernel *k = l->k;
 	const KLoop *loop = kernel_stmt(k, l->loop)->loop;
-	StmtId s = def_of(k, found->part), mask = NONE;
+	StmtId s = kernel_def_of(k, found->part), mask = NONE;
 	if (s != NONE && kernel_stmt(k, s)->op == K_MASK && karg_is_number(*kernel_arg(k, s, 2), 0) &&
 	    l->uses[found->part.value] == 1)
-		mask = s, s = def_of(k, *kernel_arg(k, s, 0));
+		mask = s, s = kernel_def_of(k, *kernel_arg(k, s, 0));
 	if (s == NONE || kernel_stmt(k, s)->op != OP_WHERE || loop->rank != 1 ||
 	    found->total.value != loop->carried.at[found->at] || !karg_is_number(*kernel_arg(k, s, 2), 0) ||
 	    !holds_once(l, *kernel_arg(k, s, 0)))

@@ -40,8 +40,6 @@ typedef struct Parts {
 	int64_t size; /* of so many */
 } Parts;
 
-static StmtId def_of(const Kernel *k, KArg x) { return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE; }
-
 static bool is_tile(const Kernel *k, KArg x) {
 	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
 }
@@ -59,12 +57,12 @@ static IntId as_int(Kernel *k, KArg x) {
 
 /* The scalar to which x adds the number of each row; NONE. */
 static ValueId base_of(const Kernel *k, KArg x) {
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || kernel_stmt(k, s)->op != OP_ADD || k->values.at[x.value].dtype != DTYPE_I32)
 		return NONE;
 	for (uint32_t i = 0; i < 2; i++) {
 		const KArg *base = kernel_arg(k, s, i);
-		StmtId numbers = def_of(k, *kernel_arg(k, s, 1 - i));
+		StmtId numbers = kernel_def_of(k, *kernel_arg(k, s, 1 - i));
 		if (base->kind == KARG_VALUE && k->values.at[base->value].type == KTYPE_SCALAR && numbers != NONE &&
 		    kernel_stmt(k, numbers)->op == K_IOTA &&
 		    kernel_stmt(k, numbers)->ints[0] + 1 == (int64_t)k->values.at[kernel_stmt(k, numbers)->result].rank)
@@ -93,7 +91,7 @@ static Run run_of_bound(Kernel *k, StmtId s) {
 /* A run out of which the mask is not set. */
 static Run run_of(Kernel *k, KArg x) {
 	Run none = {NONE, NONE, NONE};
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || !is_tile(k, x))
 		return none;
 	switch (kernel_stmt(k, s)->op) {
@@ -196,11 +194,11 @@ static bool is_part(const Kernel *k, RegionId region) {
 /* The store keeps what stands where a mask of rows is not set. */
 static bool find_run(Parts *p, StmtId store) {
 	Kernel *k = p->k;
-	StmtId where = def_of(k, *kernel_arg(k, store, 1));
+	StmtId where = kernel_def_of(k, *kernel_arg(k, store, 1));
 	if (where == NONE || kernel_stmt(k, where)->op != OP_WHERE || !is_tile(k, *kernel_arg(k, store, 1)) ||
 	    is_part(k, p->region))
 		return false;
-	StmtId old = def_of(k, *kernel_arg(k, where, 2));
+	StmtId old = kernel_def_of(k, *kernel_arg(k, where, 2));
 	const KValue *v = &k->values.at[kernel_stmt(k, where)->result];
 	if (old == NONE || kernel_stmt(k, old)->op != K_LOAD || !load_put_back(k, old) || v->rank < 2)
 		return false;

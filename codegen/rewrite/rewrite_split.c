@@ -23,35 +23,17 @@ typedef struct Split {
 
 /* ---- what a part reads ------------------------------------------------------------------------------------------ */
 
-static bool arg_reads(const Kernel *k, const KArg *arg, ValueId v) {
-	bool reads =
-		(arg->kind == KARG_VALUE && arg->value == v) || (arg->kind == KARG_INT && int_reads(k, arg->index, v));
-	reads = reads || (arg->kind == KARG_REF && int_reads(k, k->refs.at[arg->ref].at, v));
-	for (uint32_t d = 0; arg->kind == KARG_REF && d < k->refs.at[arg->ref].rank; d++)
-		reads = reads || (k->refs.at[arg->ref].dim[d].kind != KDIM_ALL &&
-		                  int_reads(k, k->refs.at[arg->ref].dim[d].start, v));
-	return reads;
-}
-
-static bool stmt_reads(const Kernel *k, StmtId s, ValueId v) {
-	const KStmt *stmt = kernel_stmt(k, s);
-	bool reads = stmt->op == K_LOOP && kernel_loop_reads(k, stmt->loop, v);
-	for (uint32_t i = 0; i < stmt->arg_count && !reads; i++)
-		reads = arg_reads(k, kernel_arg(k, s, i), v);
-	return reads;
-}
-
 static void note_steps(Kernel *k, StmtId s, void *data) {
 	Split *p = data;
 	for (uint32_t i = 0; i < p->loop->rank; i++)
-		p->used[i] = p->used[i] || stmt_reads(k, s, p->loop->dim[i].step);
+		p->used[i] = p->used[i] || kernel_stmt_reads(k, s, p->loop->dim[i].step);
 }
 
 /* A step that is one function takes the flag in any case. */
 static bool takes_flag(const Split *p, RegionId body) {
 	bool reads = !p->loop->skew;
 	for (StmtId s = region_first(p->k, body); s != NONE && !reads; s = kernel_stmt(p->k, s)->next)
-		reads = stmt_reads(p->k, s, p->flag);
+		reads = kernel_stmt_reads(p->k, s, p->flag);
 	return p->flag != NONE && reads;
 }
 

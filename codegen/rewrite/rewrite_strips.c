@@ -46,7 +46,7 @@ typedef struct Cut {
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
 
-static StmtId def_of(const Cut *c, KArg x) { return x.kind == KARG_VALUE ? c->k->values.at[x.value].def : NONE; }
+static StmtId def_of(const Cut *c, KArg x) { return kernel_def_of(c->k, x); }
 
 static bool is_spanning(const Cut *c, KArg x) { return x.kind == KARG_VALUE && c->spans[x.value]; }
 

@@ -34,8 +34,6 @@ typedef struct Ends {
 	int64_t spread;
 } Ends;
 
-static StmtId def_of(const Kernel *k, KArg x) { return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE; }
-
 static bool is_tile(const Kernel *k, KArg x) {
 	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
 }
@@ -175,7 +173,7 @@ static Ends ends_of(Unmasked *u, KArg x) {
 		IntId i = int_there(u, x);
 		return (Ends){i != NONE, i, i, 0};
 	}
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	const KValue *v = &k->values.at[x.value];
 	if (s == NONE || v->dtype != DTYPE_I32)
 		return none;
@@ -202,7 +200,7 @@ static Ends ends_of(Unmasked *u, KArg x) {
 /* Asks that a condition by position holds for every element. */
 static bool require_all(Unmasked *u, KArg x) {
 	Kernel *k = u->k;
-	StmtId s = def_of(k, x);
+	StmtId s = kernel_def_of(k, x);
 	if (s == NONE || !is_tile(k, x) || kernel_stmt(k, s)->arg_count == 0)
 		return false;
 	uint16_t op = kernel_stmt(k, s)->op;

@@ -51,20 +51,24 @@ static void keep(Planner *p, const Plan *without, Keeps how) {
 	plan_vmem(plan, p->m, true);
 }
 
+static bool fits(const Plan *plan) { return plan->vmem.total <= plan_vmem_line(plan); }
+
 /* Of both plans the faster one that fits: with a copy of the rest only what is kept is computed beside matmuls. Norms
- * before them take 0.4 to 3.8% less so (docs/passes/grid_invariants.md), which the estimate says the least part of. */
-static void keep_with_rest(Planner *p, const Plan *without) {
+ * before them take 0.4 to 3.8% less so (docs/passes/grid_invariants.md), which the estimate says the least part of.
+ * Returns its cycles. */
+static double keep_with_rest(Planner *p, const Plan *without) {
 	Plan *plan = p->plan;
 	const Plan apart = *plan;
 	Switch asked = (Switch)p->m->config.first_step.value;
-	if (asked == SWITCH_OFF || !apart.kept_bytes || apart.widened_bytes)
-		return;
-	bool may = apart.vmem.total <= plan_vmem_line(&apart) && asked == SWITCH_AUTO;
-	double cycles = may ? cycles_of(plan) : INFINITY;
+	double cycles = cycles_of(plan), most = asked == SWITCH_ON || !fits(plan) ? INFINITY : cycles;
+	if (asked == SWITCH_OFF || apart.widened_bytes)
+		return cycles;
 	keep(p, without, KEEPS_WITH_REST);
-	bool fits = plan->kept_bytes && plan->vmem.total <= plan_vmem_line(plan);
-	if (!fits || cycles_of(plan) >= cycles)
-		*plan = apart;
+	double beside = plan->kept_bytes && fits(plan) ? cycles_of(plan) : INFINITY;
+	if (beside < most)
+		return beside;
+	*plan = apart;
+	return cycles;
 }
 
 void plan_keep_invariants(Planner *p) {
@@ -75,22 +79,23 @@ void plan_keep_invariants(Planner *p) {
 	    !(kernel_has_invariants(plan->kernel) || kernel_has_tables(plan->kernel) ||
 	      kernel_has_steps_to_open(plan->kernel)))
 		return;
-	const Plan without = *plan;
-	double before = cycles_of(plan);
+	Plan without = *plan;
 	keep(p, &without, KEEPS_APART);
-	keep_with_rest(p, &without);
 	if (plan->kept_bytes == 0) {
 		*plan = without;
 		return;
 	}
-	double kept = (double)plan->kept_bytes / (1 << 20), saved = 1 - cycles_of(plan) / before;
-	bool fits = plan->vmem.total <= plan_vmem_line(plan), pays = saved >= least_saved || asked == SWITCH_ON;
-	const char *with = plan->keeps == KEEPS_WITH_REST ? ", and the first step has code of its own" : "";
-	const char *why = !fits ? "it does not fit" : !pays ? "that is too little" : "kept";
-	if (!fits || !pays)
+	double saved = 1 - keep_with_rest(p, &without) / cycles_of(&without);
+	double kept = (double)plan->kept_bytes / (1 << 20);
+	bool pays = saved >= least_saved || asked == SWITCH_ON;
+	const char *why = !fits(plan)                      ? "it does not fit"
+	                  : !pays                          ? "that is too little"
+	                  : plan->keeps == KEEPS_WITH_REST ? "kept, and the first step has code of its own"
+	                                                   : "kept";
+	if (!fits(plan) || !pays)
 		*plan = without;
-	plan_remark(plan, "pallas_grid_invariants: what %s does not change would take %.3g MiB and save %.1f%%: %s%s",
-	            plan->grid.at[innermost(plan)].name, kept, 100 * saved, why, fits && pays ? with : "");
+	plan_remark(plan, "pallas_grid_invariants: what %s does not change would take %.3g MiB and save %.1f%%: %s",
+	            plan->grid.at[innermost(plan)].name, kept, 100 * saved, why);
 }
 
 void plan_run_in_order(Plan *plan) {

@@ -8,7 +8,7 @@ enum { SPILLED_SHARE = 4, FEW_ROWS = 8 }; /* rows of one register */
 
 /* What it is of, where it is of the same lanes under another shape. */
 static StmtId made_by(const Kernel *k, KArg x) {
-	StmtId def = x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
+	StmtId def = kernel_def_of(k, x);
 	while (def != NONE && k->stmts.at[def].op == K_RESHAPE) {
 		const KArg *from = &k->args.at[k->stmts.at[def].arg_first];
 		def = from->kind == KARG_VALUE ? k->values.at[from->value].def : NONE;

@@ -38,34 +38,6 @@ static int64_t mask_beside(const Lives *l, Live *x) {
 	               : 0;
 }
 
-static Live *factor_of(const Lives *l, const Live *product, int i);
-static int64_t column_passes(const Lives *l, const Live *product);
-
-/* Bytes that wait. What is only loaded and widened, and read last on its way into a matmul, is so once more there: of
- * the load itself if that waits for a reduction, or where nothing is computed in 16 bits, else of nothing (norms before
- * matmuls, 256 to 1024 rows of 1024 to 8192, on v4 to v7x). Where results stay in the matrix unit, and it goes through
- * the factor once, that waits too. */
-static int64_t waiting_bytes(const Lives *l, const Live *x) {
-	const Live *of = live_op(l, x) == K_CONVERT ? live_operand(l, x, 0) : NULL, *user = &x->region->at[x->until];
-	if (!of || !live_is_plain_load(l, of) || !is_narrow(live_value(l, of)) || user->part != PART_PRODUCT)
-		return x->bytes;
-	if (!factor_of(l, user, 0)->waits && !factor_of(l, user, 1)->waits)
-		return l->t->bf16_vpu ? 0 : of->bytes;
-	return l->t->mxu_sums && column_passes(l, user) <= 1 ? x->bytes : of->bytes;
-}
-
-static void held_add(const Lives *l, Kept *h, Live *x, int64_t sign) {
-	h->tiles += sign * mask_beside(l, x);
-	bool loaded = live_is_plain_load(l, x);
-	int64_t bytes = waiting_bytes(l, x);
-	if (loaded && !l->copies)
-		h->loads += sign * bytes;
-	else if (x->column && !loaded)
-		h->columns += sign * bytes;
-	else
-		h->tiles += sign * bytes;
-}
-
 /* A scratch carry is read where it lies. */
 static bool in_scratch(const Live *x) {
 	return x->part == PART_CARRIED && x->region->loop->place.at[x->pos - 1] != NONE;
@@ -346,6 +318,31 @@ static void held_product(const Lives *l, const Live *x, Kept *h) {
 	bool whole = adds_straight_on(l, x) || few || is_rounded_factor(l, left, 0);
 	int64_t *factors = whole ? &h->tiles : &h->factors;
 	*factors += factor;
+}
+
+/* Bytes that wait. What is only loaded and widened, and read last on its way into a matmul, is so once more there: of
+ * the load itself if that waits for a reduction, or where nothing is computed in 16 bits, else of nothing (norms before
+ * matmuls, 256 to 1024 rows of 1024 to 8192, on v4 to v7x). Where results stay in the matrix unit, and it goes through
+ * the factor once, that waits too. */
+static int64_t waiting_bytes(const Lives *l, const Live *x) {
+	const Live *of = live_op(l, x) == K_CONVERT ? live_operand(l, x, 0) : NULL, *user = &x->region->at[x->until];
+	if (!of || !live_is_plain_load(l, of) || !is_narrow(live_value(l, of)) || user->part != PART_PRODUCT)
+		return x->bytes;
+	if (!factor_of(l, user, 0)->waits && !factor_of(l, user, 1)->waits)
+		return l->t->bf16_vpu ? 0 : of->bytes;
+	return l->t->mxu_sums && column_passes(l, user) <= 1 ? x->bytes : of->bytes;
+}
+
+static void held_add(const Lives *l, Kept *h, Live *x, int64_t sign) {
+	h->tiles += sign * mask_beside(l, x);
+	bool loaded = live_is_plain_load(l, x);
+	int64_t bytes = waiting_bytes(l, x);
+	if (loaded && !l->copies)
+		h->loads += sign * bytes;
+	else if (x->column && !loaded)
+		h->columns += sign * bytes;
+	else
+		h->tiles += sign * bytes;
 }
 
 /* ---- reductions ------------------------------------------------------------------------------------------------- */
