@@ -194,7 +194,8 @@ static void build_step(Builder *b, uint32_t l, RegionId body, KLoop *out) {
 		ValueId v = b->value[h->node].value;
 		if (b->plan->values[h->node].seldom) /* what is made of all lanes */
 			v = kernel_arg(b->k, b->k->values.at[v].def, 2)->value;
-		KHanded handed = {v, scratch_or_none(b, h->scratch), scratch_or_none(b, h->odd)};
+		KHanded handed = {
+			.value = v, .scratch = scratch_or_none(b, h->scratch), .odd = scratch_or_none(b, h->odd)};
 		vec_push(b->a, &out->handed, handed);
 	}
 	for (uint32_t i = 0; i < loop->carries.count; i++) {
@@ -223,6 +224,16 @@ static void build_results(Builder *b, NodeId call, const Loop *loop, StmtId s) {
 	}
 	for (uint32_t i = 0; i < loop->carries.count; i++)
 		give_result(b, call, loop->carries.at[i].output, as_itself(b, loop, i, results[i]));
+}
+
+static void add_bodies(Builder *b, const Loop *loop, KLoop *out) {
+	const StepCounts *counts = &loop->dim[0].counts;
+	Planner p = build_planner(b);
+	for (uint32_t i = counts->kinds; i-- > 0;)
+		vec_push(b->a, &out->bodies, counts->kind[i]);
+	out->columns = loop->bodies->columns;
+	out->rows = block_size(&p, loop->bodies->rows);
+	out->live = (int)int_max(1, (int64_t)(loop->bodies->live * 100));
 }
 
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */
@@ -262,6 +273,8 @@ void build_loop(Builder *b, NodeId call) {
 		return;
 	}
 	build_dims(b, l, out);
+	if (loop->bodies)
+		add_bodies(b, loop, out);
 	for (uint32_t w = 0; w < loop->windows.count; w++)
 		build_window(b, l, w, out);
 	build_carried(b, l, out);

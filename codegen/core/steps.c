@@ -71,7 +71,7 @@ static void find_steps(Kernel *k, StmtId s, void *data) {
 	if (x->op != K_LOOP)
 		return;
 	double times = comings(t, s);
-	t->trips[s] = steps_at(t, x->loop);
+	t->trips[s] = steps_at(t, x->loop) * (x->loop->bodies.count ? x->loop->live / 100. : 1);
 	t->all[s] += times * t->trips[s];
 	t->entered[s] += times;
 }

@@ -35,7 +35,7 @@ double loop_steps(Planner *p, const Loop *loop, bool tail_too) {
 	double steps = 1;
 	for (uint32_t i = 0; i < loop->rank; i++)
 		steps *= dim_steps(p, &loop->dim[i], tail_too || !loop->peeled);
-	return steps;
+	return loop->bodies ? steps * loop->bodies->live : steps;
 }
 
 double grid_points(const Plan *p) {

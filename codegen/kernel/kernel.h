@@ -268,7 +268,10 @@ typedef struct KLoop {
 	bool lane_sums;       /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
 	int unroll;           /* the compiler is to put so many steps in one iteration; 0: one */
 	VEC(KHanded) handed;  /* from what is marked to the rest */
-	IntId runs;           /* how often the region runs; NONE: once for each step */
+	VEC(int64_t) bodies;  /* it is to be straight code for each of these numbers of steps, no other is there, ... */
+	int live;             /* ... of which masks leave so many percent: drive_bodies.c */
+	int64_t columns, rows;         /* ... and of some 256 of its rows so many columns */
+	IntId runs;                    /* how often the region runs; NONE: once for each step */
 	RegionId before, behind, tail; /* what runs before, behind, and in the peeled step behind all; NONE */
 	const char *name;              /* of its step function */
 	const char *step_name;

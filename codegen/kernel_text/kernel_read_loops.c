@@ -268,6 +268,18 @@ static void read_hand(KReader *r, KLoop *loop) {
 	vec_push(r->a, &loop->handed, h);
 }
 
+/* bodies NUMBER... live PERCENT columns NUMBER rows NUMBER */
+static void read_bodies(KReader *r, KLoop *loop) {
+	while (!kread_is(r, "live") && !r->failed)
+		vec_push(r->a, &loop->bodies, kread_number(r, "how many steps, or live", 1, INT16_MAX));
+	kread_expect(r, "live");
+	loop->live = (int)kread_number(r, "percent that masks leave", 1, 100);
+	kread_expect(r, "columns");
+	loop->columns = kread_number(r, "how many columns some rows see", 1, INT32_MAX);
+	kread_expect(r, "rows");
+	loop->rows = kread_number(r, "how many rows a step has", 1, INT32_MAX);
+}
+
 static void read_region(KReader *r, StmtId loop, RegionId *region) {
 	*region = kernel_region(r->k, loop);
 	kread_block(r, *region, NULL, NULL);
@@ -275,9 +287,9 @@ static void read_region(KReader *r, StmtId loop, RegionId *region) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim",    "peel", "mask",      "skew",   "window", "hand",
-	                                    "pairs",  "runs", "before",    "behind", "unroll", "across",
-	                                    "fenced", "tail", "lane_sums", NULL};
+	static const char *const words[] = {"dim",    "peel", "mask",   "skew",      "window", "hand",
+	                                    "pairs",  "runs", "before", "behind",    "unroll", "across",
+	                                    "fenced", "tail", "bodies", "lane_sums", NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -302,6 +314,7 @@ static bool read_loop_line(KReader *r, void *data) {
 	case 11: loop->across = true; break;
 	case 12: loop->fenced = true; break;
 	case 13: read_region(r, *stmt, &loop->tail); break;
+	case 14: read_bodies(r, loop); break;
 	default: loop->lane_sums = true; break;
 	}
 	return true;

@@ -383,6 +383,15 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		put_line(t, "lane_sums");
 	if (loop->unroll)
 		put_option(t, "unroll", loop->unroll);
+	if (loop->bodies.count) {
+		line_start(t);
+		text_put(t->out, "bodies");
+		for (uint32_t i = 0; i < loop->bodies.count; i++)
+			text_printf(t->out, " %lld", (long long)loop->bodies.at[i]);
+		text_printf(t->out, " live %d columns %lld rows %lld", loop->live, (long long)loop->columns,
+		            (long long)loop->rows);
+		line_end(t);
+	}
 	if (loop->runs != NONE) {
 		line_start(t);
 		text_put(t->out, "runs ");

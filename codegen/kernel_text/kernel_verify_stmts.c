@@ -596,6 +596,21 @@ static bool keeps(Verifier *v, BufferId b, ValueId id) {
 	                     kverify_type_text(v, to->dtype, to->rank, to->shape));
 }
 
+/* A place for each step of the longest body. */
+static bool keeps_each(Verifier *v, const KLoop *loop, const KHanded *h) {
+	const KValue *x = &v->k->values.at[h->value];
+	const KBuffer *to = &v->k->buffers.at[h->scratch];
+	int64_t most = 0;
+	for (uint32_t i = 0; i < loop->bodies.count; i++)
+		most = int_max(most, loop->bodies.at[i]);
+	if (to->role == BUFFER_SCRATCH && to->dtype == x->dtype && to->rank > 0 && to->shape[0] >= most &&
+	    kernel_same_shape(to->rank - 1, to->shape + 1, x->rank, x->shape))
+		return true;
+	return kverify_error(v, "kernel-type", "hand it on in scratch with a place for each step",
+	                     "%s is %s, and %s is %s", kverify_value_name(v, h->value), kverify_value_type(v, h->value),
+	                     kverify_buffer_name(v, h->scratch), kverify_type_text(v, to->dtype, to->rank, to->shape));
+}
+
 static bool scratch_fits(Verifier *v, const KLoop *loop) {
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		if (!keeps(v, loop->place.at[i], loop->carried.at[i]) ||
@@ -603,7 +618,8 @@ static bool scratch_fits(Verifier *v, const KLoop *loop) {
 			return false;
 	for (uint32_t i = 0; i < loop->handed.count; i++) {
 		const KHanded *h = &loop->handed.at[i];
-		if (!keeps(v, h->scratch, h->value) || !keeps(v, h->odd, h->value))
+		bool places = loop->bodies.count && h->scratch != NONE && h->odd == NONE;
+		if (places ? !keeps_each(v, loop, h) : !keeps(v, h->scratch, h->value) || !keeps(v, h->odd, h->value))
 			return false;
 	}
 	return true;
@@ -636,6 +652,21 @@ static bool copies_windows(const KLoop *loop) {
 	return any;
 }
 
+/* What stands behind it is plain, to the kernel's end: each body has a copy of it. */
+static bool bodies_fit(Verifier *v, const KLoop *loop) {
+	RegionId regions[STMT_REGIONS_MAX];
+	bool fits = loop->type == LOOP_FORI && loop->rank == 1 && loop->skew == 1 && !loop->peel && !loop->paired &&
+	            loop->runs == NONE && !copies_windows(loop) && kernel_stmt(v->k, v->stmt)->region == v->k->body;
+	if (!fits)
+		return kverify_error(v, "kernel-structure", NULL,
+		                     "bodies are of a fori_loop of the kernel with `skew 1` that copies nothing");
+	for (StmtId s = kernel_stmt(v->k, v->stmt)->next; s != NONE && fits; s = kernel_stmt(v->k, s)->next) {
+		KOpKind kind = kernel_op_kind(kernel_stmt(v->k, s)->op);
+		fits = (kind == KIND_PURE || kind == KIND_MEMORY_ACCESS) && kernel_regions(v->k, s, regions) == 0;
+	}
+	return fits || kverify_error(v, "kernel-structure", NULL, "what stands behind a loop of bodies is plain");
+}
+
 static bool kverify_loop(Verifier *v) {
 	const KLoop *loop = kernel_stmt(v->k, v->stmt)->loop;
 	if (!loop)
@@ -655,6 +686,8 @@ static bool kverify_loop(Verifier *v) {
 	if (staged && (loop->rank != 1 || !counted))
 		return kverify_error(v, "kernel-structure", "they are one number",
 		                     "what stands before or behind a loop that copies windows needs to know its steps");
+	if (loop->bodies.count && !bodies_fit(v, loop))
+		return false;
 	if (!carries(v, loop->carried.at, loop->carried.count) || !scratch_fits(v, loop) || !staged_fits(v, loop))
 		return false;
 	if (loop->runs != NONE && !kverify_int(v, loop->runs, false))

@@ -14,13 +14,24 @@
 enum { POINTS_MAX = 1 << 12, STEPS_MAX = 1 << 16 };
 
 /* How many steps there are, where the pins leave one number. */
-static bool steps_here(Planner *p, const LoopDim *d, int64_t *steps) {
+bool dim_steps_here(Planner *p, const LoopDim *d, int64_t *steps) {
 	Affine length = affine_sub(p->a, d->end, d->begin);
 	int64_t most;
 	if (!affine_min(p, &length, steps) || !affine_max(p, &length, &most) || *steps != most || *steps < 0)
 		return false;
 	*steps = int_cdiv(*steps, d->step);
 	return true;
+}
+
+static void note_kind(StepCounts *out, int64_t steps) {
+	uint32_t i = 0;
+	while (i < out->kinds && i < STEP_KINDS && out->kind[i] != steps)
+		i++;
+	if (i < STEP_KINDS)
+		out->kind[i] = steps;
+	if (i < STEP_KINDS)
+		out->points_of[i]++;
+	out->kinds = (uint32_t)int_max(out->kinds, i + 1);
 }
 
 /* The counts of the steps where only grid dim `dim` moves the loop's bounds. */
@@ -31,11 +42,12 @@ static bool count_along(Planner *p, const LoopDim *d, uint32_t dim, StepCounts *
 	for (int64_t i = 0; i < out->points && known; i++) {
 		int64_t steps = 0;
 		p->pin[0] = (Pin){VAR_PROGRAM, dim, i};
-		known = steps_here(p, d, &steps);
+		known = dim_steps_here(p, d, &steps);
 		out->least = int_min(out->least, steps);
 		out->most = int_max(out->most, steps);
 		out->even = out->even && steps % 2 == 0;
 		out->sum += steps;
+		note_kind(out, steps);
 	}
 	p->pins = 0;
 	return known;
@@ -98,7 +110,12 @@ static Span span_of_tile(Planner *p, NodeId n) {
 		BlockId b = query_block(p->m, n);
 		Affine begin = block_offset(p, node->graph, b);
 		Span r = span_of(p, &begin);
-		r.has_max = r.has_max && checked_add(r.max, block_size(p, b) - 1, &r.max);
+		int64_t start = 0, size = block_size(p, b);
+		for (uint32_t i = 0; i < p->parts; i++)
+			if (p->part[i].block == b)
+				start = p->part[i].start, size = p->part[i].size;
+		r.has_min = r.has_min && checked_add(r.min, start, &r.min);
+		r.has_max = r.has_max && checked_add(r.max, start + size - 1, &r.max);
 		return r;
 	}
 	if (op_lowering(node->op) == LOWER_VIEW)
@@ -122,23 +139,30 @@ static bool above(Planner *p, NodeId n, uint32_t high, int64_t more) {
 	return a.has_min && b.has_max && (a.min > b.max || (!more && a.min == b.max));
 }
 
-/* The condition, of positions, holds for each lane of its tile, wherever the planner's pins leave it. */
-static bool condition_holds(Planner *p, NodeId n) {
+/* The condition, of positions, is `wanted` for each lane of its tile, wherever the planner's pins and parts leave it.
+ */
+static bool condition_is(Planner *p, NodeId n, bool wanted) {
 	const Node *node = node_get(p->m, n);
 	if (op_lowering(node->op) == LOWER_VIEW)
-		return node_arg(p->m, n, 0)->kind == ARG_REF && condition_holds(p, node_arg(p->m, n, 0)->node);
+		return node_arg(p->m, n, 0)->kind == ARG_REF && condition_is(p, node_arg(p->m, n, 0)->node, wanted);
 	switch (op_canonical(node->op)) {
-	case OP_GE: return above(p, n, 0, 0);
-	case OP_GT: return above(p, n, 0, 1);
-	case OP_LE: return above(p, n, 1, 0);
-	case OP_LT: return above(p, n, 1, 1);
+	case OP_GE: return above(p, n, wanted ? 0 : 1, wanted ? 0 : 1);
+	case OP_GT: return above(p, n, wanted ? 0 : 1, wanted ? 1 : 0);
+	case OP_LE: return above(p, n, wanted ? 1 : 0, wanted ? 0 : 1);
+	case OP_LT: return above(p, n, wanted ? 1 : 0, wanted ? 1 : 0);
 	case OP_LOGICAL_AND:
-	case OP_BITWISE_AND:
-		return node_arg(p->m, n, 0)->kind == ARG_REF && node_arg(p->m, n, 1)->kind == ARG_REF &&
-		       condition_holds(p, node_arg(p->m, n, 0)->node) && condition_holds(p, node_arg(p->m, n, 1)->node);
+	case OP_BITWISE_AND: {
+		bool is[2];
+		for (uint32_t i = 0; i < 2; i++)
+			is[i] = node_arg(p->m, n, i)->kind == ARG_REF &&
+			        condition_is(p, node_arg(p->m, n, i)->node, wanted);
+		return wanted ? is[0] && is[1] : is[0] || is[1];
+	}
 	default: return false;
 	}
 }
+
+bool condition_fails(Planner *p, NodeId n) { return condition_is(p, n, false); }
 
 /* ---- in which steps ---------------------------------------------------------------------------------------------- */
 
@@ -148,7 +172,7 @@ static int64_t steps_from_first(Planner *p, uint32_t l, NodeId condition, int64_
 	p->pins = 2;
 	for (bool holds = true; j < steps && holds && *left > 0; (*left)--) {
 		p->pin[1] = (Pin){VAR_STEP, l * RANK_MAX, j};
-		holds = condition_holds(p, condition);
+		holds = condition_is(p, condition, true);
 		j += holds;
 	}
 	p->pins = 1;
@@ -165,7 +189,7 @@ bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *c
 	for (int64_t i = 0; i < p->plan->grid.at[counts->dim].steps && seldom; i++) {
 		int64_t steps = 0;
 		p->pin[0] = (Pin){VAR_PROGRAM, counts->dim, i};
-		seldom = steps_here(p, &p->plan->loops.at[l].dim[0], &steps);
+		seldom = dim_steps_here(p, &p->plan->loops.at[l].dim[0], &steps);
 		if (!seldom || steps_from_first(p, l, condition->node, 0, steps, &left) <= last)
 			continue;
 		seldom = first && steps_from_first(p, l, condition->node, 1, steps, &left) <= last;

@@ -175,6 +175,8 @@ static void carry_place(Planner *p, Loop *loop, Carry *c, NodeId placeholder) {
 		c->place = CARRY_SCRATCH, c->why = "emit_pipeline passes nothing from step to step";
 	else if (t->count > 0 && p->m->fenced)
 		c->place = CARRY_SCRATCH, c->why = "it is passed over a fence";
+	else if (loop->bodies)
+		c->why = "straight code passes values on";
 	else if (t->count > 0 && bytes > target_strip_bytes(p->m->target))
 		c->place = CARRY_SCRATCH,
 		c->why = "too large for registers: a loop carry would be spilled whole each step";

@@ -33,6 +33,16 @@ bool loop_counts(Planner *p, const Loop *loop, StepCounts *out);
 /* Of loop `l` the choice, by position, gives all lanes of its first value but in the `last` steps at most; or, where
  * `first` is given, in the first step as well: then that is set. */
 bool choice_is_seldom(Planner *p, uint32_t l, NodeId choice, const StepCounts *counts, int64_t last, bool *first);
+/* How many steps there are where the planner's pins leave one number of them; false: they do not. */
+bool dim_steps_here(Planner *p, const LoopDim *d, int64_t *steps);
+/* The condition, of positions, holds for no lane of its tile, wherever the planner's pins and parts leave it. */
+bool condition_fails(Planner *p, NodeId n);
+/* bodies.c: which loops become a body for each number of their steps; before plan_carries() */
+void plan_bodies(Planner *p);
+/* VMEM in which such steps are handed a value: those of two blocks of rows. */
+uint32_t bodies_scratch(Planner *p, const Loop *loop, Handed *h);
+/* Each of them is skewed, and cut; after plan_skew() */
+bool plan_bodies_stand(const Plan *plan);
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */
 uint32_t carry_scratch(Planner *p, NodeId value, const char *why);
 void plan_strips(Planner *p); /* strips.c */

@@ -191,6 +191,11 @@ static void stay_seldom(Skew *s, bool first) {
 	int64_t last = s->counts.even && !not_paired(s) ? 2 : 1;
 	for (NodeId n = graph_first(s->p->m, s->loop->graph); n != NONE && s->counts.least > 0;
 	     n = node_get(s->p->m, n)->next) {
+		if (s->loop->bodies) {
+			s->seldom[n] = n == s->loop->bodies->choice;
+			s->late[n] = s->late[n] || s->seldom[n];
+			continue;
+		}
 		bool too = false, *may = first && last == 1 ? &too : NULL;
 		s->seldom[n] = how_of(s, n) == LOWER_POINTWISE && choice_is_seldom(s->p, l, n, &s->counts, last, may);
 		s->first[n] = s->seldom[n] && too;
@@ -257,7 +262,8 @@ static bool take_ahead(Skew *s, bool first) {
 	backwards(s, mark_needed);
 	forwards(s, mark_follows);
 	backwards(s, mark_needed);
-	take_both(s);
+	if (!s->loop->bodies)
+		take_both(s);
 	return any;
 }
 
@@ -464,7 +470,7 @@ static bool pairs_are_no_loop(const Skew *s) {
 
 static void choose_pairs(const Skew *s) {
 	Loop *loop = s->loop;
-	if (loop->type == LOOP_UNROLL)
+	if (loop->type == LOOP_UNROLL || loop->bodies)
 		return;
 	loop->pair_why = not_paired(s);
 	if (!loop->pair_why && pairs_are_no_loop(s))
@@ -528,7 +534,8 @@ static const char *hand_over(Planner *p, Loop *loop) {
 		Handed *h = &loop->handed.at[i];
 		bool small = node_type(p->m, h->node)->kind == TYPE_TENSOR && is_handed_in_registers(p, loop, h);
 		if (loop->type != LOOP_UNROLL && !small) {
-			h->scratch = carry_scratch(p, h->node, "handed from a step to the next");
+			h->scratch = loop->bodies ? bodies_scratch(p, loop, h)
+			                          : carry_scratch(p, h->node, "handed from a step to the next");
 			h->bytes = p->plan->scratches.at[h->scratch].bytes;
 			if (loop->paired)
 				h->odd = carry_scratch(p, h->node, "handed from an even step to an odd one");

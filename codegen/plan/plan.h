@@ -284,6 +284,7 @@ typedef struct Handed {
 	NodeId node;
 	uint32_t scratch; /* NONE: it is handed on as a value */
 	uint32_t odd;     /* of a loop of pairs: what odd steps read, as even ones read `scratch`; else NONE */
+	uint32_t rows;    /* of bodies: the dim of the scratch that has two blocks of rows, for all of them; NONE */
 	int64_t bytes;
 } Handed;
 
@@ -308,12 +309,17 @@ typedef struct Window {
 	const char *why;
 } Window;
 
+/* Numbers of steps that are told apart. */
+enum { STEP_KINDS = 4 };
+
 /* counted.c: how many steps a loop of computed bounds has, over the grid. */
 typedef struct StepCounts {
 	uint32_t dim;   /* of the grid: what alone moves the bounds */
 	int64_t points; /* along it; 0: not known */
 	int64_t least, most, sum;
-	bool even; /* at each point there are an even number */
+	bool even;                                       /* at each point there are an even number */
+	int64_t kind[STEP_KINDS], points_of[STEP_KINDS]; /* each number of them that there is, and at how many points */
+	uint32_t kinds;                                  /* more than STEP_KINDS: the others are not told */
 } StepCounts;
 
 typedef struct LoopDim {
@@ -325,6 +331,14 @@ typedef struct LoopDim {
 	int64_t tail;       /* static bounds: lanes of the last, ragged step; 0: divides */
 	StepCounts counts;  /* computed bounds */
 } LoopDim;
+
+/* Straight code for each number of steps that a loop has: bodies.c. */
+typedef struct Bodies {
+	NodeId choice;   /* by position */
+	BlockId rows;    /* the block whose positions it compares with the loop's */
+	double live;     /* the share of all steps that it leaves, in blocks */
+	int64_t columns; /* that it leaves of some block of rows, at most */
+} Bodies;
 
 typedef struct Loop {
 	GraphId graph;
@@ -348,6 +362,9 @@ typedef struct Loop {
 	bool fenced;               /* and each iteration, straight code of its own, behind a fence: it is unrolled */
 	bool flagged;              /* choices by position are made under a flag of the last steps: counted.c */
 	bool cut;                  /* ... which are computed in blocks: rewrite_blocks.c */
+	NodeId choice;             /* of bodies: the choice by position */
+	const Bodies *bodies;      /* it is no loop, and all of its steps are flagged; NULL */
+	const char *bodies_why;    /* why, or why not; NULL: it could not */
 	const char *cut_why;       /* why, or why not; NULL if it is not flagged */
 	bool unmasked;             /* steps that masks leave whole are computed without: rewrite_unmasked.c */
 	const char *unmasked_why;  /* why, or why not; NULL: it has no such mask */
@@ -534,6 +551,7 @@ typedef struct PlanWay {
 	bool trial;        /* refuse what does not fit without looking for what would */
 	const Plan *other; /* of another way: what none can lower is not there, and dtypes are the same; NULL */
 	int64_t *left;     /* so many kernels may still be lowered whole */
+	bool loops_stay;   /* none becomes a body for each number of its steps */
 	ChoiceValue at[ROW_COUNT];
 } PlanWay;
 
@@ -546,6 +564,12 @@ typedef struct Pin {
 
 enum { PINS_MAX = 2 };
 
+/* Of a tile of that block the part that is looked at. */
+typedef struct TilePart {
+	BlockId block;
+	int64_t start, size;
+} TilePart;
+
 typedef struct Planner {
 	Plan *plan;
 	const Module *m;
@@ -554,6 +578,8 @@ typedef struct Planner {
 	PlanWay way;
 	Pin pin[PINS_MAX];
 	uint32_t pins;
+	TilePart part[2];
+	uint32_t parts;
 } Planner;
 
 /* A refusal at node n. Always false, so that `return refuse(...)` reads well. */

@@ -388,6 +388,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_bool(j, "unmasked", l->unmasked);
 	put_bool(j, "lane_sums", l->lane_sums);
 	put_bool(j, "blocks", l->cut);
+	put_bool(j, "bodies", l->bodies != NULL);
 	open_line(j, "handed", "[");
 	for (uint32_t i = 0; i < l->handed.count; i++)
 		put_handed(j, &l->handed.at[i]);

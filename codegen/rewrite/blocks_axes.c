@@ -129,11 +129,30 @@ bool blocks_fold(const Kernel *k, StmtId s) {
 	return (op == K_MAX || op == K_SUM) && block_is_tile(k, *kernel_arg(k, s, 0));
 }
 
+/* What is stored has the buffer's dims, but for those that are at one place. */
+static void join_stored(Blocks *b, StmtId s) {
+	const KRef *ref = &b->k->refs.at[kernel_arg(b->k, s, 0)->ref];
+	KArg x = *kernel_arg(b->k, s, 1);
+	uint32_t axis = 0;
+	for (uint32_t d = 0; block_is_tile(b->k, x) && d < b->k->buffers.at[ref->buffer].rank; d++) {
+		KDimKind kind = d < ref->rank ? ref->dim[d].kind : KDIM_ALL;
+		if (kind == KDIM_AT)
+			continue;
+		if (axis < b->k->values.at[x.value].rank)
+			join(b, block_value_axis(x.value, axis), block_buffer_axis(b, ref->buffer, d));
+		axis++;
+	}
+	if (block_is_tile(b->k, x) && axis != b->k->values.at[x.value].rank)
+		keep_value_whole(b, x.value);
+}
+
 /* Of what is not known all stays whole. */
-static void join_axes(Blocks *b, StmtId s) {
+void blocks_join_stmt(Blocks *b, StmtId s) {
 	Kernel *k = b->k;
 	const KStmt *stmt = kernel_stmt(k, s);
 	bool known = true;
+	if (stmt->op == K_STORE)
+		join_stored(b, s);
 	if (stmt->op == K_RETURN || stmt->result == NONE)
 		return;
 	if (is_pointwise(stmt->op))
@@ -174,7 +193,7 @@ uint32_t block_value_dim(Blocks *b, ValueId v, uint32_t class) {
 
 void blocks_join_function(Blocks *b, FunctionId f) {
 	for (StmtId s = region_first(b->k, b->k->functions.at[f].body); s != NONE; s = kernel_stmt(b->k, s)->next)
-		join_axes(b, s);
+		blocks_join_stmt(b, s);
 }
 
 /* Which axis of its is cut: rows 0, columns 1; 2: none. */

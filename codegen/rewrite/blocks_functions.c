@@ -1,13 +1,164 @@
-/* blocks_functions.c - the function of a step once more, of so many of its rows and columns. */
+/* blocks_functions.c - the function of a step once more, of so many of its rows and columns: what the flag chooses is
+ * chosen, and no flag is left. A comparison of positions that is the same wherever the grid is compares rows and
+ * columns of the block, so that the compiler computes its mask once; one that holds in all of the block is gone. Of the
+ * first step, which starts from numbers, what those leave as it is stays so: `acc * alpha + dot` of acc = 0 is the dot.
+ *
+ *     def step(j, s, m, masked) {                      def step_256_512(s, m, until) {
+ *       row = add (tile * 1024), iota axis=1             row = iota axis=1 : int32[1, 256]
+ *       column = add (j * 512), iota axis=0              last = add row, until
+ *       seen = ge row, column                    =>      column = iota axis=0 : int32[512, 1]
+ *                                                        seen = le column, last
+ *       s_1 = where seen, s, -inf                        s_1 = where seen, s, -inf
+ *       s_2 = choose masked, s_1, s                      ...
+ *       ... */
 #include "blocks.h"
+#include <math.h>
 
-/* The function reads where its block starts. */
-bool blocks_read_start(Blocks *b, FunctionId f, uint32_t cut) {
-	const Kernel *k = b->k;
+typedef struct Copy {
+	Blocks *b;
+	const Variant *v;
+	KArg *as;         /* by value of the whole step's function: itself, what it is the same as, or a number */
+	bool *needed;     /* by value */
+	ValueId *named;   /* by value without a name: one that is the same and has one; NONE */
+	ValueId start[2]; /* NONE: nothing reads it */
+	ValueId by[LEAVES_MAX];
+	ValueId *now;     /* by value */
+	BufferId *buffer; /* by buffer */
+	VEC(ValueId) ints;
+} Copy;
+
+/* ---- what is left of it ------------------------------------------------------------------------------------------ */
+
+/* Which of the function's comparisons of positions; NONE: it is none of them. */
+static uint32_t leaf_of(const Copy *c, StmtId s) {
+	const Kernel *k = c->b->k;
+	uint32_t leaf = 0;
+	if (!c->v->masked || !blocks_compares(k, s))
+		return NONE;
+	for (StmtId at = region_first(k, k->functions.at[c->v->of].body); at != s; at = kernel_stmt(k, at)->next)
+		leaf += blocks_compares(k, at);
+	return leaf < c->v->bounds ? leaf : NONE;
+}
+
+static bool is_dropped(const Copy *c, KArg x) {
+	StmtId def = kernel_def_of(c->b->k, x);
+	uint32_t leaf = def == NONE ? NONE : leaf_of(c, def);
+	return leaf != NONE && c->v->bound[leaf].holds == HOLDS_ALWAYS;
+}
+
+static KArg resolved(const Copy *c, KArg x) {
+	while (x.kind == KARG_VALUE && !(c->as[x.value].kind == KARG_VALUE && c->as[x.value].value == x.value))
+		x = c->as[x.value];
+	return x;
+}
+
+static bool reads_flag(const Copy *c, StmtId s) {
+	KArg flag = *kernel_arg(c->b->k, s, 0);
+	return kernel_stmt(c->b->k, s)->op == K_CHOOSE && flag.kind == KARG_VALUE && flag.value == c->b->flag;
+}
+
+/* What the statement's result is the same as; else itself. */
+static KArg same_as(const Copy *c, StmtId s) {
+	const Kernel *k = c->b->k;
+	const KStmt *stmt = kernel_stmt(k, s);
+	KArg own = karg_value(stmt->result);
+	if (reads_flag(c, s))
+		return *kernel_arg(k, s, c->v->masked ? 1 : 2);
+	for (uint32_t i = 0; i < 2 && stmt->arg_count == 2; i++) {
+		KArg x = resolved(c, *kernel_arg(k, s, i)), y = resolved(c, *kernel_arg(k, s, 1 - i));
+		bool alike = y.kind == KARG_VALUE &&
+		             kernel_same_shape(k->values.at[y.value].rank, k->values.at[y.value].shape,
+		                               k->values.at[stmt->result].rank, k->values.at[stmt->result].shape) &&
+		             k->values.at[y.value].dtype == k->values.at[stmt->result].dtype;
+		if ((stmt->op == OP_BITWISE_AND || stmt->op == OP_LOGICAL_AND) && is_dropped(c, *kernel_arg(k, s, i)))
+			return *kernel_arg(k, s, 1 - i);
+		if (stmt->op == OP_MUL && karg_is_number(x, 0))
+			return x;
+		if (alike && ((stmt->op == OP_ADD && karg_is_number(x, 0)) ||
+		              (stmt->op == OP_MAXIMUM && karg_is_number(x, -INFINITY))))
+			return y;
+	}
+	return own;
+}
+
+static void need(Copy *c, KArg x) {
+	x = resolved(c, x);
+	if (x.kind == KARG_VALUE)
+		c->needed[x.value] = true;
+}
+
+static bool is_fixed(const Copy *c, StmtId s) {
+	uint32_t leaf = leaf_of(c, s);
+	return leaf != NONE && c->v->bound[leaf].fixed;
+}
+
+/* Ints are read by what statements name, too. */
+static void need_ints(Copy *c, const IntId *ints, uint32_t count) {
+	const Kernel *k = c->b->k;
+	for (uint32_t i = 0; i < count; i++)
+		for (ValueId v = 0; v < c->b->values; v++)
+			if (k->values.at[v].type == KTYPE_INT && !c->needed[v] && ints[i] != NONE &&
+			    int_reads(k, ints[i], v))
+				c->needed[v] = true;
+}
+
+static void need_args(Copy *c, StmtId s) {
+	const Kernel *k = c->b->k;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		need(c, x);
+		if (x.kind == KARG_INT)
+			need_ints(c, &x.index, 1);
+		for (uint32_t d = 0; x.kind == KARG_REF && d < k->refs.at[x.ref].rank; d++)
+			need_ints(c, &k->refs.at[x.ref].dim[d].start, k->refs.at[x.ref].dim[d].kind != KDIM_ALL);
+	}
+}
+
+/* Its name goes over to what it is the same as. */
+static void alias(Copy *c, ValueId v, KArg x) {
+	const Kernel *k = c->b->k;
+	c->as[v] = x;
+	x = resolved(c, x);
+	if (x.kind == KARG_VALUE && x.value != v && !value_name(k, x.value) && value_name(k, v))
+		c->named[x.value] = v;
+}
+
+static ValueId called(const Copy *c, ValueId v) { return c->named[v] == NONE ? v : c->named[v]; }
+
+/* False: a number would be returned. */
+static bool find_needed(Copy *c) {
+	Kernel *k = c->b->k;
+	const KFunction *f = &k->functions.at[c->v->of];
+	StmtId end = region_last(k, f->body);
+	for (ValueId v = 0; v < c->b->values; v++)
+		c->as[v] = karg_value(v);
+	for (uint32_t i = 0; i < f->parameters.count && i < 64; i++)
+		if (c->v->constant >> i & 1)
+			c->as[f->parameters.at[i].id] = (KArg){.kind = KARG_REAL, .real = c->v->number[i]};
+	for (StmtId s = region_first(k, f->body); s != end; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->result != NONE)
+			alias(c, kernel_stmt(k, s)->result, same_as(c, s));
+	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
+		if (resolved(c, *kernel_arg(k, end, i)).kind != KARG_VALUE)
+			return false;
+		need(c, *kernel_arg(k, end, i));
+	}
+	for (StmtId s = kernel_stmt(k, end)->prev; s != NONE; s = kernel_stmt(k, s)->prev)
+		if (kernel_stmt(k, s)->result != NONE && c->needed[kernel_stmt(k, s)->result] && !is_fixed(c, s))
+			need_args(c, s);
+	return true;
+}
+
+/* Something reads where the block starts. */
+static bool reads_start(const Copy *c, uint32_t cut) {
+	const Kernel *k = c->b->k;
+	Blocks *b = c->b;
 	bool reads = false;
-	for (StmtId s = region_first(k, k->functions.at[f].body); s != NONE && b->moves[cut];
+	for (StmtId s = region_first(k, k->functions.at[c->v->of].body); s != NONE && c->v->moves[cut];
 	     s = kernel_stmt(k, s)->next) {
 		const KStmt *stmt = kernel_stmt(k, s);
+		if (stmt->result == NONE || !c->needed[stmt->result])
+			continue;
 		if (stmt->op == K_IOTA)
 			reads = reads || block_cut(b, block_value_axis(stmt->result, (uint32_t)stmt->ints[0])) == cut;
 		BufferId x = stmt->op == K_LOAD ? k->refs.at[kernel_arg(k, s, 0)->ref].buffer : NONE;
@@ -18,20 +169,24 @@ bool blocks_read_start(Blocks *b, FunctionId f, uint32_t cut) {
 	return reads;
 }
 
-typedef struct Copy {
-	Blocks *b;
-	int64_t size[2];
-	ValueId start[2]; /* NONE: nothing reads it */
-	ValueId *now;     /* by value of the whole step's function */
-	BufferId *buffer; /* by buffer */
-	VEC(ValueId) ints;
-} Copy;
+static bool reads_buffer(const Copy *c, BufferId x) {
+	const Kernel *k = c->b->k;
+	bool reads = false;
+	for (StmtId s = region_first(k, k->functions.at[c->v->of].body); s != NONE; s = kernel_stmt(k, s)->next)
+		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++)
+			reads = reads || (kernel_arg(k, s, i)->kind == KARG_REF && kernel_stmt(k, s)->result != NONE &&
+			                  c->needed[kernel_stmt(k, s)->result] &&
+			                  k->refs.at[kernel_arg(k, s, i)->ref].buffer == x);
+	return reads;
+}
+
+/* ---- the copy ---------------------------------------------------------------------------------------------------- */
 
 static const int64_t *cut_shape(Copy *c, uint32_t first, uint32_t rank, const int64_t *shape) {
 	int64_t *cut = arena_array(c->b->k->arena, KDIM_MAX, sizeof *cut);
 	for (uint32_t d = 0; d < rank; d++) {
 		uint32_t which = block_cut(c->b, first + d);
-		cut[d] = which < 2 ? c->size[which] : shape[d];
+		cut[d] = which < 2 ? c->v->size[which] : shape[d];
 	}
 	return cut;
 }
@@ -57,13 +212,14 @@ static RefId ref_copied(Copy *c, RefId id) {
 			dim[d] = (KDim){.kind = KDIM_RANGE,
 			                .start = c->start[which] == NONE ? int_const(k, 0)
 			                                                 : int_value(k, c->start[which]),
-			                .size = c->size[which]};
+			                .size = c->v->size[which]};
 		any = any || which < 2;
 	}
 	return kernel_ref(k, parameter ? c->buffer[ref.buffer] : ref.buffer, any ? rank : 0, dim);
 }
 
 static KArg arg_copied(Copy *c, KArg x) {
+	x = resolved(c, x);
 	if (x.kind == KARG_VALUE && c->now[x.value] != NONE)
 		x.value = c->now[x.value];
 	else if (x.kind == KARG_INT)
@@ -80,8 +236,15 @@ static ValueId value_copied(Copy *c, StmtId s, ValueId like, const char *name) {
 	ValueId v = s == NONE ? kernel_value(k, x.type, x.dtype, x.rank, shape, name)
 	                      : kernel_result(k, s, x.type, x.dtype, x.rank, shape, name);
 	k->values.at[v].layout = x.layout;
-	k->values.at[v].as = name ? like : NONE; /* of another function, called alike */
+	k->values.at[v].as = name ? called(c, like) : NONE; /* of another function, called alike */
 	return v;
+}
+
+static void say_where(Kernel *k, StmtId s, const KStmt *like) {
+	KStmt *stmt = kernel_stmt(k, s);
+	stmt->from = like->from;
+	stmt->also = like->also;
+	stmt->flags = like->flags;
 }
 
 static void copy_stmt(Copy *c, StmtId s, RegionId to) {
@@ -93,7 +256,7 @@ static void copy_stmt(Copy *c, StmtId s, RegionId to) {
 	StmtId made = kernel_append(k, to, old.op, old.arg_count, args, old.int_count, old.ints);
 	uint32_t which = old.op == K_IOTA ? block_cut(c->b, block_value_axis(old.result, (uint32_t)old.ints[0])) : 2;
 	bool moved = which < 2 && c->start[which] != NONE;
-	const char *name = old.result == NONE ? NULL : value_name(k, old.result);
+	const char *name = old.result == NONE ? NULL : value_name(k, called(c, old.result));
 	if (old.result != NONE)
 		c->now[old.result] = value_copied(c, made, old.result, moved ? NULL : name);
 	if (moved) {
@@ -103,36 +266,75 @@ static void copy_stmt(Copy *c, StmtId s, RegionId to) {
 	}
 	if (old.result != NONE && k->values.at[old.result].type == KTYPE_INT)
 		vec_push(k->arena, &c->ints, old.result);
-	KStmt *stmt = kernel_stmt(k, made);
-	stmt->from = old.from;
-	stmt->also = old.also;
-	stmt->flags = old.flags;
+	say_where(k, made, &old);
 }
 
-static void add_starts(Copy *c, FunctionId of, FunctionId f) {
+/* The numbers along an axis of the block, in a tile that is as long along no other. */
+static KArg numbers_along(Copy *c, const KStmt *like, RegionId to, uint32_t rank, uint32_t axis, int64_t size) {
+	Kernel *k = c->b->k;
+	int64_t shape[KDIM_MAX], along = axis;
+	for (uint32_t d = 0; d < rank; d++)
+		shape[d] = d == axis ? size : 1;
+	StmtId s = kernel_append(k, to, K_IOTA, 0, NULL, 1, &along);
+	say_where(k, s, like);
+	return karg_value(kernel_result(k, s, KTYPE_TILE, DTYPE_I32, rank, shape, NULL));
+}
+
+/* column <= row + by, or >= */
+static void put_bound(Copy *c, StmtId s, uint32_t leaf, RegionId to) {
+	Kernel *k = c->b->k;
+	const KStmt old = *kernel_stmt(k, s);
+	uint32_t rank = k->values.at[old.result].rank, last = rank - 1 - c->b->row_axis,
+		 other = rank - 2 + c->b->row_axis;
+	KArg row = numbers_along(c, &old, to, rank, last, c->v->size[0]);
+	KArg sum[] = {row, karg_int(int_value(k, c->by[leaf]))};
+	StmtId add = kernel_append(k, to, OP_ADD, 2, sum, 0, NULL);
+	say_where(k, add, &old);
+	KArg end = karg_value(kernel_result_like(k, add, row.value, NULL));
+	KArg column = numbers_along(c, &old, to, rank, other, c->v->size[1]);
+	KArg both[] = {column, end};
+	StmtId made = kernel_append(k, to, c->v->bound[leaf].since ? OP_GE : OP_LE, 2, both, 0, NULL);
+	say_where(k, made, &old);
+	c->now[old.result] = value_copied(c, made, old.result, value_name(k, called(c, old.result)));
+}
+
+static void add_int(Copy *c, FunctionId f, const char *name, ValueId *v) {
+	Kernel *k = c->b->k;
+	*v = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, name);
+	k->values.at[*v].exact = true;
+	KParameter parameter = {PARAMETER_VALUE, *v};
+	vec_push(k->arena, &k->functions.at[f].parameters, parameter);
+}
+
+/* The starts, and the numbers of the mask, stand behind what is left of the step's own. */
+static void add_ints(Copy *c, FunctionId f) {
 	static const char *const names[] = {"first_row", "first_column"};
 	Kernel *k = c->b->k;
+	uint32_t of[2] = {0};
 	for (uint32_t i = 0; i < 2; i++) {
 		c->start[i] = NONE;
-		if (!blocks_read_start(c->b, of, i))
-			continue;
-		c->start[i] = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, names[i]);
-		k->values.at[c->start[i]].exact = true;
-		KParameter parameter = {PARAMETER_VALUE, c->start[i]};
-		vec_push(k->arena, &k->functions.at[f].parameters, parameter);
+		if (reads_start(c, i))
+			add_int(c, f, names[i], &c->start[i]);
+	}
+	for (uint32_t i = 0; i < c->v->bounds; i++) {
+		const Bound *x = &c->v->bound[i];
+		const char *name = x->since ? "since" : "until";
+		c->by[i] = NONE;
+		if (x->fixed)
+			add_int(c, f, of[x->since]++ ? arena_printf(k->arena, "%s_%u", name, of[x->since]) : name,
+			        &c->by[i]);
 	}
 }
 
-/* The starts stand before the flag. */
-static void copy_parameters(Copy *c, FunctionId of, FunctionId f) {
+static void copy_parameters(Copy *c, Made *made) {
 	Kernel *k = c->b->k;
-	bool started = false;
+	FunctionId of = c->v->of;
 	for (uint32_t i = 0; i < k->functions.at[of].parameters.count; i++) {
 		KParameter p = k->functions.at[of].parameters.at[i];
-		if (p.kind == PARAMETER_FLAG && !started) {
-			add_starts(c, of, f);
-			started = true;
-		}
+		made->kept[i] = p.kind == PARAMETER_BUFFER ? reads_buffer(c, p.id)
+		                                           : p.kind == PARAMETER_VALUE && c->needed[p.id];
+		if (!made->kept[i])
+			continue;
 		if (p.kind == PARAMETER_BUFFER) {
 			KBuffer x = k->buffers.at[p.id];
 			x.shape = cut_shape(c, block_buffer_axis(c->b, p.id, 0), x.rank, x.shape);
@@ -143,42 +345,78 @@ static void copy_parameters(Copy *c, FunctionId of, FunctionId f) {
 				vec_push(k->arena, &c->ints, p.id);
 			p.id = c->now[p.id] = v;
 		}
-		vec_push(k->arena, &k->functions.at[f].parameters, p);
+		vec_push(k->arena, &k->functions.at[made->f].parameters, p);
 	}
-	if (!started)
-		add_starts(c, of, f);
+	add_ints(c, made->f);
 }
 
-static FunctionId make_function(Blocks *b, FunctionId of, Part size) {
-	Kernel *k = b->k;
-	Copy c = {.b = b, .size = {size.start, size.size}};
-	c.now = arena_array(k->arena, b->values + 1, sizeof *c.now);
-	c.buffer = arena_array(k->arena, k->buffers.count + 1, sizeof *c.buffer);
-	memset(c.now, 0xff, (b->values + 1) * sizeof *c.now);
-	const char *like = k->functions.at[of].name ? k->functions.at[of].name : k->functions.at[of].var;
-	FunctionId f = kernel_function(
-		k, FUNCTION_PLAIN,
-		arena_printf(k->arena, "%s_%lld_%lld", like, (long long)size.start, (long long)size.size));
-	StmtId old = k->regions.at[k->functions.at[of].body].owner;
+static FunctionId declare(Kernel *k, const Variant *v) {
+	const KFunction *of = &k->functions.at[v->of];
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN,
+	                               arena_printf(k->arena, "%s_%lld_%lld", of->name ? of->name : of->var,
+	                                            (long long)v->size[0], (long long)v->size[1]));
+	StmtId old = k->regions.at[k->functions.at[v->of].body].owner;
 	StmtId def = kernel_insert_before(k, kernel_stmt(k, old)->next, K_DEF, 0, NULL, 0, NULL);
 	kernel_stmt(k, def)->function = f;
 	kernel_stmt(k, def)->from = kernel_stmt(k, old)->from;
 	k->regions.at[k->functions.at[f].body].owner = def;
-	copy_parameters(&c, of, f);
-	for (StmtId s = region_first(k, k->functions.at[of].body); s != NONE; s = kernel_stmt(k, s)->next)
-		copy_stmt(&c, s, k->functions.at[f].body);
 	return f;
 }
 
-/* (rows, columns) as start and size. */
-FunctionId blocks_function(Blocks *b, FunctionId of, Part size) {
-	for (uint32_t i = 0; i < b->made.count; i++)
-		if (b->made_of.at[i] == of && b->made_size.at[i].start == size.start &&
-		    b->made_size.at[i].size == size.size)
-			return b->made.at[i];
-	FunctionId f = make_function(b, of, size);
-	vec_push(b->k->arena, &b->made, f);
-	vec_push(b->k->arena, &b->made_of, of);
-	vec_push(b->k->arena, &b->made_size, size);
-	return f;
+static Made make_function(Blocks *b, const Variant *v) {
+	Kernel *k = b->k;
+	Copy c = {.b = b, .v = v};
+	Made made = {.variant = *v};
+	Variant whole = *v;
+	c.now = arena_array(k->arena, b->values + 1, sizeof *c.now);
+	c.as = arena_array(k->arena, b->values + 1, sizeof *c.as);
+	c.needed = arena_array(k->arena, b->values + 1, sizeof *c.needed);
+	c.buffer = arena_array(k->arena, k->buffers.count + 1, sizeof *c.buffer);
+	made.kept = arena_array(k->arena, k->functions.at[v->of].parameters.count + 1, sizeof *made.kept);
+	c.named = arena_array(k->arena, b->values + 1, sizeof *c.named);
+	memset(c.now, 0xff, (b->values + 1) * sizeof *c.now);
+	memset(c.named, 0xff, (b->values + 1) * sizeof *c.named);
+	if (!find_needed(&c)) {
+		whole.constant = 0;
+		c.v = &whole;
+		memset(c.needed, 0, (b->values + 1) * sizeof *c.needed);
+		find_needed(&c);
+	}
+	made.f = declare(k, v);
+	copy_parameters(&c, &made);
+	made.start[0] = c.start[0] != NONE;
+	made.start[1] = c.start[1] != NONE;
+	RegionId to = k->functions.at[made.f].body;
+	for (StmtId s = region_first(k, k->functions.at[v->of].body); s != NONE; s = kernel_stmt(k, s)->next) {
+		ValueId result = kernel_stmt(k, s)->result;
+		uint32_t leaf = leaf_of(&c, s);
+		if (result != NONE && (!c.needed[result] || resolved(&c, karg_value(result)).value != result))
+			continue;
+		if (leaf != NONE && v->bound[leaf].fixed)
+			put_bound(&c, s, leaf, to);
+		else
+			copy_stmt(&c, s, to);
+	}
+	return made;
+}
+
+static bool same_variant(const Variant *a, const Variant *b) {
+	bool same = a->of == b->of && a->masked == b->masked && a->constant == b->constant && a->bounds == b->bounds;
+	for (uint32_t i = 0; i < 2; i++)
+		same = same && a->size[i] == b->size[i] && a->moves[i] == b->moves[i];
+	for (uint32_t i = 0; same && i < a->bounds; i++)
+		same = a->bound[i].holds == b->bound[i].holds && a->bound[i].fixed == b->bound[i].fixed &&
+		       a->bound[i].since == b->bound[i].since;
+	for (uint32_t i = 0; same && i < 64; i++)
+		same = !(a->constant >> i & 1) || a->number[i] == b->number[i];
+	return same;
+}
+
+const Made *blocks_function(Blocks *b, const Variant *v) {
+	for (uint32_t i = 0; i < b->made->count; i++)
+		if (same_variant(&b->made->at[i].variant, v))
+			return &b->made->at[i];
+	Made made = make_function(b, v);
+	vec_push(b->k->arena, b->made, made);
+	return &b->made->at[b->made->count - 1];
 }

@@ -108,12 +108,18 @@ static void add_tile(const Blocks *b, StmtId call, Linear *to, KArg x, int64_t b
 	}
 }
 
-/* a - b >= least, of places of the mask's last two dims from the end in such parts. */
-static Holds compared(const Blocks *b, StmtId call, KArg x, KArg y, int64_t least, const Part part[2]) {
-	Linear d = {.known = true};
-	add_tile(b, call, &d, x, 1);
-	add_tile(b, call, &d, y, -1);
-	int64_t low = d.number - least, high = low;
+bool blocks_compares(const Kernel *k, StmtId s) {
+	uint16_t op = kernel_stmt(k, s)->op;
+	return op == OP_GE || op == OP_GT || op == OP_LE || op == OP_LT;
+}
+
+Bound blocks_bound(const Blocks *b, StmtId call, StmtId s, const Part part[2]) {
+	uint16_t op = kernel_stmt(b->k, s)->op;
+	bool turned = op == OP_LE || op == OP_LT;
+	Linear d = {.number = op == OP_GT || op == OP_LT ? -1 : 0, .known = true};
+	add_tile(b, call, &d, *kernel_arg(b->k, s, turned), 1);
+	add_tile(b, call, &d, *kernel_arg(b->k, s, !turned), -1);
+	int64_t low = d.number, high = low, row = d.axis[b->row_axis], column = d.axis[1 - b->row_axis];
 	for (uint32_t i = 0; i < d.terms; i++)
 		d.known = d.known && d.by[i] == 0;
 	for (uint32_t e = 0; e < 2; e++) {
@@ -121,7 +127,15 @@ static Holds compared(const Blocks *b, StmtId call, KArg x, KArg y, int64_t leas
 		low += int_min(first, last);
 		high += int_max(first, last);
 	}
-	return !d.known ? HOLDS_SOMEWHERE : low >= 0 ? HOLDS_ALWAYS : high < 0 ? HOLDS_NEVER : HOLDS_SOMEWHERE;
+	int64_t apart = part[b->row_axis].start - part[1 - b->row_axis].start;
+	Bound bound = {.holds = !d.known   ? HOLDS_SOMEWHERE
+	                        : low >= 0 ? HOLDS_ALWAYS
+	                        : high < 0 ? HOLDS_NEVER
+	                                   : HOLDS_SOMEWHERE};
+	bound.since = row == -1;
+	bound.by = bound.since ? apart - d.number : apart + d.number;
+	bound.fixed = d.known && row * column == -1 && (row == 1 || row == -1);
+	return bound;
 }
 
 Holds blocks_hold(const Blocks *b, StmtId call, KArg x, const Part part[2]) {
@@ -131,10 +145,10 @@ Holds blocks_hold(const Blocks *b, StmtId call, KArg x, const Part part[2]) {
 		return HOLDS_SOMEWHERE;
 	KArg first = *kernel_arg(k, s, 0), second = kernel_stmt(k, s)->arg_count > 1 ? *kernel_arg(k, s, 1) : first;
 	switch (kernel_stmt(k, s)->op) {
-	case OP_GE: return compared(b, call, first, second, 0, part);
-	case OP_GT: return compared(b, call, first, second, 1, part);
-	case OP_LE: return compared(b, call, second, first, 0, part);
-	case OP_LT: return compared(b, call, second, first, 1, part);
+	case OP_GE:
+	case OP_GT:
+	case OP_LE:
+	case OP_LT: return blocks_bound(b, call, s, part).holds;
 	case OP_BITWISE_AND:
 	case OP_LOGICAL_AND: {
 		Holds a = blocks_hold(b, call, first, part), c = blocks_hold(b, call, second, part);
@@ -165,7 +179,20 @@ static Known known_of(Blocks *b, KArg x, bool columns) {
 static void know_as(Blocks *b, ValueId v, KArg x) {
 	b->known[v] = known_of(b, x, false);
 	b->same[v] = x.kind == KARG_VALUE ? b->same[x.value] : NONE;
+	b->low[v] = x.kind == KARG_VALUE ? b->low[x.value] : NONE;
 }
+
+static void know_of_low(Blocks *b, ValueId v, Known known, KArg low) {
+	b->known[v] = known;
+	b->low[v] = known == KNOWN_LOW ? b->same[low.value] : b->low[low.value];
+}
+
+static bool is_known(const Blocks *b, KArg x, Known known) {
+	return x.kind == KARG_VALUE && b->known[x.value] == known;
+}
+
+/* As its parameter is wherever that may be. */
+static bool is_whole(const Blocks *b, KArg x) { return is_known(b, x, KNOWN_SAME) && b->low[x.value] == NONE; }
 
 static bool is_same(const Blocks *b, KArg x, KArg y) {
 	return x.kind == KARG_VALUE && y.kind == KARG_VALUE && b->known[x.value] == KNOWN_SAME &&
@@ -180,6 +207,16 @@ static void know_binary(Blocks *b, StmtId s, bool columns) {
 	Known neutral = stmt->op == OP_MUL ? KNOWN_ONE : stmt->op == OP_MAXIMUM ? KNOWN_INF : KNOWN_ZERO;
 	ValueId v = stmt->result;
 	bool scales = y.kind == KARG_REAL && y.real > 0;
+	if (stmt->op == OP_SUB && is_whole(b, x) && is_known(b, y, KNOWN_SAFE) && b->low[y.value] == b->same[x.value]) {
+		know_of_low(b, v, KNOWN_LOST, y);
+		return;
+	}
+	for (uint32_t i = 0; i < 2 && stmt->op == OP_MUL; i++)
+		if (is_whole(b, i ? y : x) && is_known(b, i ? x : y, KNOWN_KEEPS)) {
+			know_as(b, v, i ? y : x);
+			b->low[v] = b->low[(i ? x : y).value];
+			return;
+		}
 	if (stmt->op == OP_MUL && (a == KNOWN_ZERO || c == KNOWN_ZERO))
 		b->known[v] = KNOWN_ZERO;
 	else if (stmt->op != OP_MAXIMUM && (stmt->op != OP_MUL || scales) && columns && a == KNOWN_INF)
@@ -230,9 +267,26 @@ static bool know(Blocks *b, StmtId s) {
 	case OP_SUB:
 	case OP_MUL:
 	case OP_MAXIMUM: know_binary(b, s, columns); return true;
+	case OP_EQ: {
+		KArg x = *kernel_arg(b->k, s, 0);
+		if (is_whole(b, x) && karg_is_number(*kernel_arg(b->k, s, 1), -INFINITY))
+			know_of_low(b, v, KNOWN_LOW, x);
+		return true;
+	}
+	case OP_WHERE: {
+		KArg low = *kernel_arg(b->k, s, 0), x = *kernel_arg(b->k, s, 2);
+		if (is_known(b, low, KNOWN_LOW) && karg_is_number(*kernel_arg(b->k, s, 1), 0) && is_whole(b, x) &&
+		    b->same[x.value] == b->low[low.value])
+			know_of_low(b, v, KNOWN_SAFE, low);
+		return true;
+	}
 	case OP_EXP:
 	case OP_EXP2: {
 		Known x = known_of(b, *kernel_arg(b->k, s, 0), columns);
+		if (x == KNOWN_LOST) {
+			know_of_low(b, v, KNOWN_KEEPS, *kernel_arg(b->k, s, 0));
+			return true;
+		}
 		b->known[v] = x == KNOWN_INF ? KNOWN_ZERO : x == KNOWN_ZERO ? KNOWN_ONE : KNOWN_NOT;
 		return true;
 	}
@@ -241,7 +295,8 @@ static bool know(Blocks *b, StmtId s) {
 	case K_INDEX:
 	case K_TRANSPOSE: {
 		Known x = known_of(b, *kernel_arg(b->k, s, 0), columns);
-		b->known[v] = x == KNOWN_SAME ? KNOWN_NOT : x;
+		b->known[v] = x == KNOWN_KEEPS || x < KNOWN_SAME ? x : KNOWN_NOT;
+		b->low[v] = x == KNOWN_KEEPS ? b->low[kernel_arg(b->k, s, 0)->value] : NONE;
 		return true;
 	}
 	case K_MAX:
@@ -249,6 +304,35 @@ static bool know(Blocks *b, StmtId s) {
 	case K_DOT: return know_folded(b, s);
 	default: return true;
 	}
+}
+
+bool blocks_start_as(const Blocks *b, ValueId parameter, double number) {
+	const Kernel *k = b->k;
+	const KFunction *f = &k->functions.at[b->step];
+	for (uint32_t i = 0; i < f->parameters.count; i++) {
+		if (f->parameters.at[i].kind != PARAMETER_VALUE || f->parameters.at[i].id != parameter)
+			continue;
+		KArg x = *kernel_arg(k, b->steps[0].call, i);
+		StmtId def = kernel_def_of(k, x);
+		if (def == NONE)
+			return karg_is_number(x, number);
+		const KStmt *s = kernel_stmt(k, def);
+		return (s->op == K_ZEROS && number == 0) ||
+		       (s->op == K_FULL && karg_is_number(*kernel_arg(k, def, 0), number));
+	}
+	return false;
+}
+
+/* A row that has seen nothing has 0 where its maximum is -inf: so it starts, and so each step leaves it. */
+static bool stays_zero(Blocks *b, ValueId result, StmtId end) {
+	ValueId low = b->low[result];
+	bool passed_on = low == NONE;
+	for (uint32_t i = 0; i < kernel_stmt(b->k, end)->arg_count; i++) {
+		KArg x = *kernel_arg(b->k, end, i);
+		passed_on = passed_on || (is_whole(b, x) && b->same[x.value] == low);
+	}
+	return passed_on &&
+	       (low == NONE || (blocks_start_as(b, low, -INFINITY) && blocks_start_as(b, b->same[result], 0)));
 }
 
 /* Columns that are left out change nothing. */
@@ -261,6 +345,7 @@ bool blocks_know_step(Blocks *b) {
 			continue;
 		b->known[v] = block_value_dim(b, v, b->columns) == NONE ? KNOWN_SAME : KNOWN_NOT;
 		b->same[v] = v;
+		b->low[v] = NONE;
 	}
 	bool fits = true;
 	for (StmtId s = region_first(k, f->body); s != NONE; s = kernel_stmt(k, s)->next)
@@ -269,7 +354,8 @@ bool blocks_know_step(Blocks *b) {
 	b->skips = true;
 	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
 		KArg x = *kernel_arg(k, end, i);
-		b->skips = b->skips && block_is_tile(k, x) && b->known[x.value] == KNOWN_SAME;
+		b->skips = b->skips && block_is_tile(k, x) && b->known[x.value] == KNOWN_SAME &&
+		           stays_zero(b, x.value, end);
 	}
 	return fits;
 }

@@ -441,6 +441,11 @@ static void drive_loop(Kernel *k, StmtId s, const Items *items, uint32_t **uses,
 		results[i] = NONE;
 	d.item = item_of(items, d.loop);
 	drive_set_own_steps(&d);
+	if (d.loop->bodies.count) {
+		drive_bodies(&d);
+		kernel_remove(k, s);
+		return;
+	}
 	switch (d.loop->type) {
 	case LOOP_UNROLL: drive_unroll(&d, results); break;
 	case LOOP_FORI: drive_fori(&d, results); break;

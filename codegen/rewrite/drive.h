@@ -157,5 +157,7 @@ void items_start_next(Driver *d);
 void drive_unroll(Driver *d, ValueId *results);
 void drive_fori(Driver *d, ValueId *results);
 void drive_pipeline(Driver *d, ValueId *results);
+/* drive_bodies.c: all that stands behind the loop goes into the bodies. */
+void drive_bodies(Driver *d);
 
 #endif

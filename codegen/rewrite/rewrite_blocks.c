@@ -14,6 +14,7 @@
  * is -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but
  * for 0 times what is not finite. */
 #include "blocks.h"
+#include <math.h>
 
 /* ---- calls of blocks --------------------------------------------------------------------------------------------- */
 
@@ -22,6 +23,7 @@ typedef struct Group {
 	Blocks *b;
 	StmtId before; /* statements go there; NONE: to the region's end */
 	Part cut[2];   /* rows, columns */
+	bool started;  /* a step has been made for them */
 	ValueId *done; /* by value of the region: what a call of the block gave for it; NONE */
 } Group;
 
@@ -118,35 +120,86 @@ static KArg value_cut(Group *g, KArg x, ValueId like) {
 	return karg_value(v);
 }
 
+/* The comparisons of the step's function in this block. */
+static void find_bounds(Group *g, StmtId call, Variant *v) {
+	const Blocks *b = g->b;
+	const Kernel *k = b->k;
+	Part part[2];
+	part[b->row_axis] = g->cut[0];
+	part[1 - b->row_axis] = g->cut[1];
+	for (StmtId s = region_first(k, k->functions.at[v->of].body); s != NONE && v->bounds < LEAVES_MAX;
+	     s = kernel_stmt(k, s)->next) {
+		if (!blocks_compares(k, s))
+			continue;
+		Bound bound = blocks_bound(b, call, s, part);
+		bound.fixed =
+			bound.fixed && bound.holds != HOLDS_ALWAYS && k->values.at[kernel_stmt(k, s)->result].rank >= 2;
+		v->bound[v->bounds++] = bound;
+	}
+}
+
+/* Parameters that start as numbers, in the first step that the block has. */
+static void find_constants(const Group *g, Variant *v) {
+	const Blocks *b = g->b;
+	const Kernel *k = b->k;
+	const KFunction *f = &k->functions.at[v->of];
+	if (v->of != b->step || g->started)
+		return;
+	for (uint32_t i = 0; i < f->parameters.count && i < 64; i++) {
+		const KParameter *p = &f->parameters.at[i];
+		if (p->kind != PARAMETER_VALUE)
+			continue;
+		double number = blocks_start_as(b, p->id, 0) ? 0 : -INFINITY;
+		if (number != 0 && !blocks_start_as(b, p->id, number))
+			continue;
+		v->constant |= (uint64_t)1 << i;
+		v->number[i] = number;
+	}
+}
+
 /* The call in the block; its results are `done` for those of the whole one. */
 static StmtId put_call(Group *g, StmtId call, bool masked) {
 	Kernel *k = g->b->k;
-	FunctionId of = kernel_stmt(k, call)->function;
-	FunctionId f = blocks_function(g->b, of, (Part){g->cut[0].size, g->cut[1].size});
+	Variant v = {.of = kernel_stmt(k, call)->function, .size = {g->cut[0].size, g->cut[1].size}, .masked = masked};
+	memcpy(v.moves, g->b->moves, sizeof v.moves);
+	if (masked)
+		find_bounds(g, call, &v);
+	find_constants(g, &v);
+	const Made *made = blocks_function(g->b, &v);
 	KArgs args = {0};
-	for (uint32_t i = 0; i < k->functions.at[of].parameters.count; i++) {
-		KParameter p = k->functions.at[of].parameters.at[i];
-		if (p.kind == PARAMETER_FLAG)
-			break;
+	for (uint32_t i = 0; i < k->functions.at[v.of].parameters.count; i++) {
+		KParameter p = k->functions.at[v.of].parameters.at[i];
+		if (!made->kept[i])
+			continue;
 		KArg x = *kernel_arg(k, call, i);
 		x = p.kind == PARAMETER_BUFFER ? ref_cut(g, x.ref, block_buffer_axis(g->b, p.id, 0))
 		                               : value_cut(g, x, p.id);
 		vec_push(k->arena, &args, x);
 	}
 	for (uint32_t i = 0; i < 2; i++)
-		if (blocks_read_start(g->b, of, i))
+		if (made->start[i])
 			vec_push(k->arena, &args, karg_int(int_const(k, g->cut[i].start)));
-	uint32_t flag = args.count;
-	if (masked && flag < k->functions.at[f].parameters.count)
-		vec_push(k->arena, &args, karg_value(k->functions.at[f].parameters.at[flag].id));
+	for (uint32_t i = 0; i < v.bounds; i++)
+		if (v.bound[i].fixed)
+			vec_push(k->arena, &args, karg_int(int_const(k, v.bound[i].by)));
 	StmtId s = put(g, K_CALL, args.count, args.at, 0, NULL);
-	StmtId end = region_last(k, k->functions.at[f].body);
-	kernel_stmt(k, s)->function = f;
+	StmtId end = region_last(k, k->functions.at[made->f].body);
+	kernel_stmt(k, s)->function = made->f;
 	for (uint32_t i = 0; i < kernel_stmt(k, call)->result_count; i++) {
 		ValueId like = kernel_stmt(k, call)->result + i;
 		g->done[like] = result(g, s, like, k->values.at[kernel_arg(k, end, i)->value].shape);
 	}
 	return s;
+}
+
+/* Both name the same of one buffer: all of it, or what is at one place. */
+static bool same_place(const Kernel *k, RefId x, RefId y) {
+	const KRef *a = &k->refs.at[x], *b = &k->refs.at[y];
+	bool same = a->buffer == b->buffer && a->rank == b->rank;
+	for (uint32_t d = 0; same && d < a->rank; d++)
+		same = a->dim[d].kind == b->dim[d].kind && a->dim[d].start == b->dim[d].start &&
+		       a->dim[d].size == b->dim[d].size;
+	return same;
 }
 
 /* What the step has of a result of what ran ahead; NONE. */
@@ -161,11 +214,10 @@ static ValueId parameter_of(Blocks *b, const Step *step, uint32_t r) {
 			continue;
 		if (x.value == wanted)
 			return f->parameters.at[i].id;
-		BufferId from =
-			kernel_stmt(k, def)->op == K_LOAD ? k->refs.at[kernel_arg(k, def, 0)->ref].buffer : NONE;
+		RefId from = kernel_stmt(k, def)->op == K_LOAD ? kernel_arg(k, def, 0)->ref : NONE;
 		for (StmtId s = step->ahead; from != NONE && s != def && s != NONE; s = kernel_stmt(k, s)->next)
 			if (kernel_stmt(k, s)->op == K_STORE && kernel_arg(k, s, 1)->kind == KARG_VALUE &&
-			    kernel_arg(k, s, 1)->value == wanted && k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)
+			    kernel_arg(k, s, 1)->value == wanted && same_place(k, kernel_arg(k, s, 0)->ref, from))
 				return f->parameters.at[i].id;
 	}
 	return NONE;
@@ -263,10 +315,10 @@ static StmtId call_behind(const Blocks *b, KArg x) {
 	const Kernel *k = b->k;
 	StmtId def = kernel_def_of(k, x);
 	if (def != NONE && kernel_stmt(k, def)->op == K_LOAD) {
-		BufferId from = k->refs.at[kernel_arg(k, def, 0)->ref].buffer;
+		RefId from = kernel_arg(k, def, 0)->ref;
 		StmtId s = kernel_stmt(k, def)->prev;
 		while (s != NONE &&
-		       !(kernel_stmt(k, s)->op == K_STORE && k->refs.at[kernel_arg(k, s, 0)->ref].buffer == from)) {
+		       !(kernel_stmt(k, s)->op == K_STORE && same_place(k, kernel_arg(k, s, 0)->ref, from))) {
 			if (kernel_op_kind(kernel_stmt(k, s)->op) == KIND_CONTROL && kernel_stmt(k, s)->op != K_CALL)
 				return NONE;
 			s = kernel_stmt(k, s)->prev;
@@ -398,6 +450,7 @@ static void start_classes(Blocks *b) {
 	b->whole = arena_array(k->arena, axes, sizeof *b->whole);
 	b->known = arena_array(k->arena, b->values, sizeof *b->known);
 	b->same = arena_array(k->arena, b->values, sizeof *b->same);
+	b->low = arena_array(k->arena, b->values, sizeof *b->low);
 	for (uint32_t i = 0; i < axes; i++)
 		b->root[i] = i;
 }
@@ -429,6 +482,7 @@ static bool takes_rows(Blocks *b, uint32_t axis) {
 	b->size[0] = mask->shape[mask->rank - 1 - axis];
 	b->size[1] = mask->shape[mask->rank - 2 + axis];
 	memset(b->known, 0, b->values * sizeof *b->known);
+	memset(b->low, 0xff, b->values * sizeof *b->low);
 	if (b->rows == b->columns || b->whole[b->rows] || b->whole[b->columns] || b->size[0] <= 1 || b->size[1] <= 1)
 		return false;
 	for (uint32_t t = 0; t < b->count; t++) {
@@ -480,26 +534,62 @@ static bool find_blocks(Blocks *b) {
 	return less;
 }
 
-static void put_group(Blocks *b, uint32_t g, StmtId before, KArg *results) {
-	const Step *last = &b->steps[b->count - 1];
+/* What stands ahead of the steps in a block of rows. */
+static void start_group(Blocks *b, Group *group, uint32_t g, StmtId before) {
 	int64_t rows = block_of(b->size[0]);
-	Group group = {.b = b, .before = before, .cut[0] = {g * rows, rows}};
-	group.done = arena_array(b->k->arena, b->values, sizeof *group.done);
-	memset(group.done, 0xff, b->values * sizeof *group.done);
+	*group = (Group){.b = b, .before = before, .cut[0] = {g * rows, rows}};
+	group->done = arena_array(b->k->arena, b->values, sizeof *group->done);
+	memset(group->done, 0xff, b->values * sizeof *group->done);
 	for (uint32_t t = 0; t < b->count; t++) {
-		group.cut[1] = b->steps[t].columns[g];
-		if (group.cut[1].size && b->steps[t].ahead != NONE)
-			put_ahead(&group, &b->steps[t], b->steps[t].masked[g]);
+		group->cut[1] = b->steps[t].columns[g];
+		if (group->cut[1].size && b->steps[t].ahead != NONE)
+			put_ahead(group, &b->steps[t], b->steps[t].masked[g]);
 	}
+}
+
+/* What stands behind the steps, of the block. */
+static void put_rest(Group *g) {
+	Kernel *k = g->b->k;
+	for (StmtId s = g->b->rest, next; s != NONE; s = next) {
+		KStmt old = *kernel_stmt(k, s);
+		KArg *args = arena_array(k->arena, old.arg_count + 1, sizeof *args);
+		next = s == g->b->last ? NONE : old.next;
+		for (uint32_t i = 0; i < old.arg_count; i++) {
+			KArg x = *kernel_arg(k, s, i);
+			args[i] = x.kind == KARG_REF
+			                  ? ref_cut(g, x.ref, block_value_axis(kernel_arg(k, s, 1)->value, 0))
+			          : block_is_tile(k, x) ? value_cut(g, x, x.value)
+			                                : x;
+		}
+		StmtId made = put(g, old.op, old.arg_count, args, old.int_count, old.ints);
+		kernel_stmt(k, made)->from = old.from;
+		kernel_stmt(k, made)->also = old.also;
+		kernel_stmt(k, made)->flags = old.flags;
+		if (old.result == NONE)
+			continue;
+		int64_t shape[KDIM_MAX];
+		for (uint32_t d = 0; d < k->values.at[old.result].rank; d++)
+			shape[d] = block_cut(g->b, block_value_axis(old.result, d)) == 0
+			                   ? g->cut[0].size
+			                   : k->values.at[old.result].shape[d];
+		g->done[old.result] = result(g, made, old.result, shape);
+	}
+}
+
+static void end_group(Blocks *b, Group *group, uint32_t g, KArg *results) {
+	const Step *last = &b->steps[b->count - 1];
 	for (uint32_t t = 0; t < b->count; t++) {
-		group.cut[1] = b->steps[t].columns[g];
-		if (group.cut[1].size == 0)
-			pass_on(&group, b->steps[t].call);
+		group->cut[1] = b->steps[t].columns[g];
+		if (group->cut[1].size == 0)
+			pass_on(group, b->steps[t].call);
 		else
-			put_call(&group, b->steps[t].call, b->steps[t].masked[g]);
+			put_call(group, b->steps[t].call, b->steps[t].masked[g]);
+		group->started = group->started || group->cut[1].size > 0;
 	}
+	if (b->rest != NONE)
+		put_rest(group);
 	for (uint32_t i = 0; i < kernel_stmt(b->k, last->call)->result_count; i++)
-		results[(size_t)i * b->parts + g] = karg_value(group.done[kernel_stmt(b->k, last->call)->result + i]);
+		results[(size_t)i * b->parts + g] = karg_value(group->done[kernel_stmt(b->k, last->call)->result + i]);
 }
 
 /* What reads the whole steps' results reads those of all blocks. */
@@ -524,6 +614,28 @@ static void join_groups(Blocks *b, StmtId before, const KArg *results) {
 		k->values.at[map[v]].layout = x.layout;
 	}
 	kernel_replace_values(k, map, count);
+}
+
+/* Scratch through which blocks of rows go: two of them are under way at a time. */
+static void note_scratch(Blocks *b) {
+	const Kernel *k = b->k;
+	for (uint32_t t = 0; t < b->count; t++) {
+		StmtId ahead = b->steps[t].ahead;
+		for (StmtId s = ahead; s != NONE && s != b->steps[t].call; s = kernel_stmt(k, s)->next) {
+			KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
+			if (x.kind != KARG_VALUE ||
+			    x.value - kernel_stmt(k, ahead)->result >= kernel_stmt(k, ahead)->result_count)
+				continue;
+			Through through = {.buffer = k->refs.at[kernel_arg(k, s, 0)->ref].buffer,
+			                   .rows = b->size[0] / b->parts};
+			uint32_t d = block_value_dim(b, x.value, b->rows), first = 0;
+			if (d == NONE || b->parts < 3)
+				continue;
+			first = k->buffers.at[through.buffer].rank - k->values.at[x.value].rank;
+			through.dim = first + d;
+			vec_push(k->arena, b->through, through);
+		}
+	}
 }
 
 static void remove_whole(Blocks *b) {
@@ -585,19 +697,97 @@ static void cut_steps(Blocks *b) {
 	if ((!takes_rows(b, 0) && !takes_rows(b, 1)) || !find_blocks(b))
 		return;
 	StmtId before = kernel_stmt(k, b->steps[b->count - 1].call)->next;
+	b->rest = blocks_find_rest(b) ? before : NONE;
+	b->last = region_last(k, b->region);
 	uint32_t results = kernel_stmt(k, b->steps[0].call)->result_count;
 	KArg *given = arena_array(k->arena, (size_t)results * b->parts + 1, sizeof *given);
-	for (uint32_t g = 0; g < b->parts; g++)
-		put_group(b, g, before, given);
-	join_groups(b, before, given);
+	Group *groups = arena_array(k->arena, b->parts, sizeof *groups);
+	for (uint32_t g = 0; g <= b->parts; g++) {
+		if (g < b->parts)
+			start_group(b, &groups[g], g, before);
+		if (g > 0)
+			end_group(b, &groups[g - 1], g - 1, given);
+	}
+	if (b->rest == NONE)
+		join_groups(b, before, given);
+	while (b->rest != NONE) {
+		StmtId s = b->last;
+		b->last = kernel_stmt(k, s)->prev;
+		b->rest = s == b->rest ? NONE : b->rest;
+		kernel_remove(k, s);
+	}
+	note_scratch(b);
 	remove_whole(b);
+}
+
+/* All that reads or writes the scratch does so by blocks of rows. */
+static void find_others(Kernel *k, StmtId s, void *data) {
+	Through *t = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		const KArg *x = kernel_arg(k, s, i);
+		if (x->kind != KARG_REF || k->refs.at[x->ref].buffer != t->buffer)
+			continue;
+		const KRef *ref = &k->refs.at[x->ref];
+		int64_t start;
+		bool block = t->dim < ref->rank && ref->dim[t->dim].kind == KDIM_RANGE &&
+		             ref->dim[t->dim].size == t->rows && int_is_const(k, ref->dim[t->dim].start, &start) &&
+		             start % t->rows == 0;
+		t->others = t->others || !block;
+	}
+}
+
+static void go_round(Kernel *k, StmtId s, void *data) {
+	const Through *t = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		KDim dim[KDIM_MAX];
+		int64_t start;
+		if (x.kind != KARG_REF || k->refs.at[x.ref].buffer != t->buffer)
+			continue;
+		uint32_t rank = k->refs.at[x.ref].rank;
+		memcpy(dim, k->refs.at[x.ref].dim, rank * sizeof *dim);
+		int_is_const(k, dim[t->dim].start, &start);
+		dim[t->dim].start = int_const(k, start % (2 * t->rows));
+		x.ref = kernel_ref(k, t->buffer, rank, dim);
+		*kernel_arg(k, s, i) = x;
+	}
+}
+
+/* Of rows that come one block after the other, the next ones ahead: every other one has the same place. */
+static void narrow_scratch(Kernel *k, Through *t) {
+	KBuffer *b = &k->buffers.at[t->buffer];
+	if (b->role != BUFFER_SCRATCH || b->shape[t->dim] <= 2 * t->rows)
+		return;
+	kernel_walk(k, k->body, find_others, t);
+	if (t->others)
+		return;
+	kernel_walk(k, k->body, go_round, t);
+	int64_t *shape = arena_copy(k->arena, b->shape, b->rank, sizeof *shape);
+	shape[t->dim] = 2 * t->rows;
+	k->buffers.at[t->buffer].shape = shape;
+}
+
+/* Functions of whole steps that nothing calls any more. */
+static void drop_uncalled(Kernel *k, const MadeList *made) {
+	for (uint32_t i = 0; i < made->count; i++) {
+		FunctionId f = made->at[i].variant.of;
+		StmtIds calls = kernel_stmts_of(k, K_CALL), defs = kernel_stmts_of(k, K_DEF);
+		bool called = false;
+		for (uint32_t c = 0; c < calls.count; c++)
+			called = called || kernel_stmt(k, calls.at[c])->function == f;
+		for (uint32_t d = 0; d < defs.count && !called; d++)
+			if (kernel_stmt(k, defs.at[d])->function == f)
+				kernel_remove(k, defs.at[d]);
+	}
 }
 
 void rewrite_blocks(Kernel *k) {
 	StmtIds calls = k->blocks ? kernel_stmts_of(k, K_CALL) : (StmtIds){0};
+	MadeList made = {0};
+	ThroughList through = {0};
 	k->blocks = false;
 	for (uint32_t i = 0; i < calls.count;) {
-		Blocks b = {.k = k, .region = kernel_stmt(k, calls.at[i])->region};
+		Blocks b = {.k = k, .made = &made, .through = &through, .region = kernel_stmt(k, calls.at[i])->region};
 		FunctionId f = kernel_stmt(k, calls.at[i])->function;
 		bool more = sets_flag(k, calls.at[i]);
 		for (uint32_t j = i; more && j < calls.count; j++) {
@@ -611,4 +801,9 @@ void rewrite_blocks(Kernel *k) {
 			cut_steps(&b);
 		i += b.count ? b.count : 1;
 	}
+	drop_uncalled(k, &made);
+	if (through.count)
+		kernel_drop_unread(k); /* whole tiles that were loaded for steps that are cut now */
+	for (uint32_t i = 0; i < through.count; i++)
+		narrow_scratch(k, &through.at[i]);
 }

@@ -76,9 +76,9 @@ static void skew(Kernel *k, StmtId s) {
 	RegionId body = kernel_stmt(k, s)->body;
 	StmtId ahead, rest, yield = region_last(k, body);
 	int64_t known;
-	if (loop->skew != 1 || loop->peel || loop->type == LOOP_UNROLL || loop->rank != 1 || loop->before != NONE ||
-	    (loop_static_steps(k, loop, &known) && known < 1) || !loop_calls(k, s, &ahead, &rest) || ahead == NONE ||
-	    !hands_all(k, loop, ahead))
+	if (loop->skew != 1 || loop->bodies.count || loop->peel || loop->type == LOOP_UNROLL || loop->rank != 1 ||
+	    loop->before != NONE || (loop_static_steps(k, loop, &known) && known < 1) ||
+	    !loop_calls(k, s, &ahead, &rest) || ahead == NONE || !hands_all(k, loop, ahead))
 		return;
 	loop->skew = 0;
 	IntId last = int_binary(k, INT_SUB, loop->dim[0].steps, int_const(k, 1));

@@ -63,6 +63,11 @@ static void remark_loops(Plan *plan) {
 		            l->why);
 		if (l->skewed)
 			plan_remark(plan, "%s: skewed: %s", l->name, l->skew_why);
+		if (l->bodies_why)
+			plan_remark(plan, "%s: %s: %s", l->name,
+			            l->bodies ? "straight code for each number of steps that there is"
+			                      : "a loop, whatever the number of its steps",
+			            l->bodies_why);
 		if (l->pair_why)
 			plan_remark(plan, "%s: %s: %s", l->name,
 			            l->fenced   ? "two steps at a time, behind a fence each time"
@@ -70,8 +75,8 @@ static void remark_loops(Plan *plan) {
 			                        : "one step in an iteration",
 			            l->pair_why);
 		if (l->cut_why)
-			plan_remark(plan, "%s: masked last steps %s: %s", l->name, l->cut ? "in blocks" : "whole",
-			            l->cut_why);
+			plan_remark(plan, "%s: masked %ssteps %s: %s", l->name, l->bodies ? "" : "last ",
+			            l->cut ? "in blocks" : "whole", l->cut_why);
 		if (!l->skewed)
 			plan_remark(plan, "%s: not skewed: %s", l->name, l->skew_why);
 		if (l->unmasked_why)
@@ -107,11 +112,18 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Planner p = {.plan = plan, .m = m, .d = d, .a = a, .way = way};
 	bool served = plan_config_served(&p), within = plan_limits(&p);
 	if (!plan_supported(&p) || !served || !within || !plan_grid(&p, NULL) || !plan_loops(&p) || !plan_remote(&p) ||
-	    !plan_scalars(&p) || !plan_accesses(&p) || !plan_values(&p) || !plan_carries(&p))
+	    !plan_scalars(&p) || !plan_accesses(&p) || !plan_values(&p))
+		return NULL;
+	plan_bodies(&p);
+	if (!plan_carries(&p))
 		return NULL;
 	if (!plan->remote)
 		plan_strips(&p);
 	plan_skew(&p);
+	if (!plan_bodies_stand(plan)) {
+		way.loops_stay = true;
+		return plan_draft(a, m, d, way);
+	}
 	plan_across(&p);
 	plan_unmasked(&p);
 	plan_lane_sums(&p);

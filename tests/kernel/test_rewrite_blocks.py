@@ -23,7 +23,7 @@ def texts(name, blocks, sizes=(), **more):
 
 def blocks_of(text):
     """(rows, columns) of the functions of blocks, by how often they are called."""
-    found = re.findall(r" = call step_(\d+)_(\d+)\(", text)
+    found = re.findall(r" = call step_(\d+)_(\d+)(?:_\d+)?\(", text)
     return {(int(r), int(c)): found.count((r, c)) for r, c in found}
 
 
@@ -44,7 +44,7 @@ def blocks_of(text):
     ],
 )
 def test_blocks_that_a_mask_leaves(name, blocks, sizes, made):
-    graph, whole, cut = texts(name, blocks, sizes)
+    graph, whole, cut = texts(name, blocks, sizes, pallas_straight_loops="off")
     assert blocks_of(whole) == {}
     assert blocks_of(cut) == made
     assert executed.read_again(cut) == cut
@@ -62,6 +62,37 @@ def test_blocks_that_a_mask_leaves(name, blocks, sizes, made):
     ],
 )
 def test_other_masks(name, blocks, sizes, made):
-    graph, whole, cut = texts(name, blocks, sizes)
+    graph, whole, cut = texts(name, blocks, sizes, pallas_straight_loops="off")
     assert blocks_of(cut) == made
     assert executed.Runs(compare.make_inputs(graph, seed=1)).differences(whole, cut) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "sizes", "made"),
+    [
+        # Window 256 of 1024 rows in tiles of 512: three steps of two blocks of rows each, two at the first tile.
+        ("sliding_attention", [256, 1, 512], {512: 1024}, {(256, 256): 4 + 3}),
+        ("sliding_attention", [128, 2, 512], {512: 1024}, {(256, 128): 6 + 5}),
+        ("sliding_attention", [512, 1, 512], {512: 1024}, {(256, 256): 3, (256, 512): 2}),
+        ("causal_attention", [1, 1024, 512], {512: 2048}, {(256, 256): 4, (256, 512): 16}),
+    ],
+)
+def test_a_body_for_each_number_of_steps(name, blocks, sizes, made):
+    """Steps that are made, of blocks: those that a row sees, from the last one back; numbers stay."""
+    graph, whole, cut = texts(name, blocks, sizes)
+    assert "  loop " not in cut and cut.count("when (") == 2
+    assert blocks_of(cut) == made
+    assert executed.read_again(cut) == cut
+    assert executed.Runs(compare.make_inputs(graph, seed=1)).differences(whole, cut) == []
+
+
+def test_what_bodies_leave():
+    """Scratch of two blocks of rows, masks of the block's own positions, and a first step without what was before."""
+    _, _, cut = texts("sliding_attention", [256, 1, 1024], {512: 2048})
+    assert re.findall(r"scratch (\S+) vmem (\S+\[.*\])", cut) == [
+        ("scores_ref", "float32[5, 1, 256, 512]")
+    ]
+    first = cut[cut.index("def step_256_256(") :]
+    first = first[: first.index("\n  }")]
+    assert "m_i" not in first and "tile_m" not in first and "until" in first
+    assert "store out_ref[:, 256 +: 256, :]" in cut
