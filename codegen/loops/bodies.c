@@ -14,9 +14,9 @@
 #include "codegen/lower/lower.h"
 
 enum {
-	BODY_STEPS = 8,   /* at most */
-	BODY_BLOCKS = 80, /* of rows and columns, that masks leave in all bodies: libtpu takes 6 s for so many */
-	BLOCK = 256       /* as rewrite_blocks.c has them */
+	BODY_STEPS = 12,   /* at most */
+	BODY_BLOCKS = 160, /* of rows and columns, that masks leave in all bodies: libtpu takes 6 s for so many */
+	BLOCK = 256        /* as rewrite_blocks.c has them */
 };
 static const double LIVE = 0.8;
 
@@ -86,13 +86,19 @@ static void add_blocks_left(Planner *p, uint32_t l, NodeId condition, const Tile
 	p->parts = 0;
 }
 
-/* So many tiles of rows and columns there are in one. */
-static int64_t tiles_of(const Planner *p, NodeId choice, int64_t tile) {
+/* How much code a block of the choice is: of several tiles side by side, as heads are, it overlaps no better for being
+ * more, and of float32, whose factors are multiplied in parts, libtpu takes twice as long. */
+static int64_t code_of_block(const Planner *p, const Loop *loop, NodeId choice, int64_t tile) {
 	int64_t shape[DIM_MAX], elements = 1;
 	uint32_t rank = plan_shape(p->plan, choice, FORM_NATURAL, shape);
+	bool parts = false;
 	for (uint32_t d = 0; d < rank; d++)
 		elements *= shape[d];
-	return int_cdiv(elements, tile);
+	for (NodeId n = graph_first(p->m, loop->graph); n != NONE; n = node_get(p->m, n)->next)
+		parts = parts || (op_lowering(node_get(p->m, n)->op) == LOWER_MATMUL &&
+		                  node_type(p->m, matmul_operand(p->m, n, 1))->dtype == DTYPE_F32);
+	int64_t tiles = int_cdiv(elements, tile);
+	return tiles * tiles * (1 + parts);
 }
 
 /* Blocks left of so many steps, by block of rows, at the first point that has that many: others are no different, for
@@ -164,7 +170,7 @@ static const char *stays_loop(Planner *p, uint32_t l, const StepCounts *counts, 
 		const int64_t *left = body_blocks(p, l, counts, out, &tile, counts->kind[i]);
 		for (int64_t r = 0; r < rows / part_of(rows); r++) {
 			all += left[r] * counts->points_of[i];
-			code += left[r] * tiles_of(p, out->choice, rows * columns);
+			code += left[r] * code_of_block(p, loop, out->choice, rows * columns);
 			out->columns = int_max(out->columns, left[r] * part_of(columns));
 		}
 	}

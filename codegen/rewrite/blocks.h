@@ -4,7 +4,7 @@
 
 #include "rewrite.h"
 
-enum { BLOCK = 256, TERMS_MAX = 8, STEPS_MAX = 8, LEAVES_MAX = 8 };
+enum { BLOCK = 256, TERMS_MAX = 8, STEPS_MAX = 12, LEAVES_MAX = 8 };
 
 /* What a value is on columns that the mask leaves out, or, of one without columns, where it leaves out all of them. Of
  * a running maximum, `low`, that is -inf as long as a row has seen nothing, what is made of it has a number of its own

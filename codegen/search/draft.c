@@ -1,5 +1,7 @@
 /* draft.c - plans a kernel, one way: the steps in order, and what VMEM decides. */
 #include "search.h"
+#include "codegen/build/build.h"
+#include "codegen/rewrite/rewrite.h"
 #include "codegen/costs/costs.h"
 #include "codegen/loops/loops.h"
 #include "codegen/lower/lower.h"
@@ -95,6 +97,29 @@ static void remark_loops(Plan *plan) {
 	}
 }
 
+/* Bodies are cut into blocks, as planned: no whole step is left, which would be called under a flag. Whether they can
+ * be says the kernel. */
+static bool bodies_are_cut(Plan *plan) {
+	bool any = false;
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		any = any || plan->loops.at[l].bodies;
+	if (!any)
+		return true;
+	Kernel *k = plan_kernel(plan);
+	if (plan->left)
+		++*plan->left;
+	rewrite_drive(k);
+	rewrite_blocks(k);
+	StmtIds calls = kernel_stmts_of(k, K_CALL);
+	for (uint32_t i = 0; i < calls.count; i++)
+		for (uint32_t a = 0; a < kernel_stmt(k, calls.at[i])->arg_count; a++) {
+			const KArg *x = kernel_arg(k, calls.at[i], a);
+			if (x->kind == KARG_VALUE && k->values.at[x->value].type == KTYPE_FLAG)
+				return false;
+		}
+	return true;
+}
+
 /* A draft: all but what VMEM decides. */
 Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	Plan *plan = arena_alloc(a, sizeof *plan);
@@ -130,6 +155,10 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	plan_semantics(&p); /* what a core holds depends on it */
 	plan_costs(&p);
 	plan_fused(&p);
+	if (!bodies_are_cut(plan)) {
+		way.loops_stay = true;
+		return plan_draft(a, m, d, way);
+	}
 	plan->seconds = plan_seconds(&p);
 	return plan;
 }
