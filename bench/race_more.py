@@ -112,7 +112,13 @@ def attention_rows():
     yield masked(
         "causal",
         "attention.py:causal_attention",
-        [{}, blocks(4, 1024, 512, loop="fori_loop"), small],
+        [
+            {},
+            blocks(4, 1024, 512, loop="fori_loop"),
+            blocks(1, 2048, 1024, loop="fori_loop"),
+            blocks(2, 2048, 1024, loop="fori_loop"),
+            small,
+        ],
         [*peers(causal=True), ("jax.flash_masked", flash(1024, 1024, 512, causal=True))],
         [small],
         lambda far: far >= 0,
@@ -121,11 +127,11 @@ def attention_rows():
     )
     window = 1024
     narrow = blocks(512, 1, 512, loop="fori_loop")
-    heads = blocks(256, 8, 256, loop="fori_loop")  # what one of them waits for, others hide
+    tall = blocks(512, 1, 4096, loop="fori_loop")  # its steps are straight code
     yield masked(
         f"window {window}",
         f"{ATTENTION_MORE}:sliding_attention",
-        [{}, narrow, heads, heads | race.WHOLE_VMEM],
+        [{}, narrow, tall],
         [("tokamax.splash_masked", splash(512, 1024, 512, window=window)), *peers(window=window)],
         [narrow],
         lambda far: (far >= 0) & (far < window),
