@@ -14,9 +14,10 @@
 #include "codegen/lower/lower.h"
 
 enum {
-	BODY_STEPS = 12,   /* at most */
-	BODY_BLOCKS = 160, /* of rows and columns, that masks leave in all bodies: libtpu takes 6 s for so many */
-	BLOCK = 256        /* as rewrite_blocks.c has them */
+	BODY_STEPS = 12, /* at most */
+	BODY_BLOCKS =
+		160, /* of rows and columns, that masks leave in all bodies: libtpu takes 10 to 13 s for so many */
+	BLOCK = 256  /* as rewrite_blocks.c has them */
 };
 static const double LIVE = 0.8;
 
@@ -213,7 +214,7 @@ uint32_t bodies_scratch(Planner *p, const Loop *loop, Handed *h) {
 	s->shape[0] = loop->dim[0].counts.most;
 	h->rows = rows == NONE ? NONE : rows + 1;
 	if (rows != NONE)
-		s->shape[h->rows] = int_min(s->shape[h->rows], 2 * BLOCK); /* as rewrite_blocks.c leaves it */
+		s->shape[h->rows] = int_min(s->shape[h->rows], (int64_t)2 * BLOCK); /* as rewrite_blocks.c leaves it */
 	s->bytes = scratch_vmem_bytes(p->m->target, s->dtype, s->rank, s->shape);
 	return at;
 }

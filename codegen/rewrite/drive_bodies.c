@@ -58,10 +58,10 @@ static void put_ahead(const Bodies *b, int64_t step, IntId at, KArg *handed) {
 		d->k->values.at[handed[i].value].as = NONE;
 		if (loop->handed.at[i].scratch == NONE)
 			continue;
-		KArg at = handed_to(b, &loop->handed.at[i], step);
-		drive_put(d, K_STORE, 2, (const KArg[]){at, handed[i]});
+		KArg place = handed_to(b, &loop->handed.at[i], step);
+		drive_put(d, K_STORE, 2, (const KArg[]){place, handed[i]});
 		d->k->values.at[handed[i].value].name = NULL;
-		handed[i] = at;
+		handed[i] = place;
 	}
 }
 

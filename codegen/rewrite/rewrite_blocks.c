@@ -619,6 +619,8 @@ static void join_groups(Blocks *b, StmtId before, const KArg *results) {
 /* Scratch through which blocks of rows go: two of them are under way at a time. */
 static void note_scratch(Blocks *b) {
 	const Kernel *k = b->k;
+	if (b->parts < 3)
+		return;
 	for (uint32_t t = 0; t < b->count; t++) {
 		StmtId ahead = b->steps[t].ahead;
 		for (StmtId s = ahead; s != NONE && s != b->steps[t].call; s = kernel_stmt(k, s)->next) {
@@ -628,11 +630,10 @@ static void note_scratch(Blocks *b) {
 				continue;
 			Through through = {.buffer = k->refs.at[kernel_arg(k, s, 0)->ref].buffer,
 			                   .rows = b->size[0] / b->parts};
-			uint32_t d = block_value_dim(b, x.value, b->rows), first = 0;
-			if (d == NONE || b->parts < 3)
+			uint32_t d = block_value_dim(b, x.value, b->rows);
+			if (d == NONE)
 				continue;
-			first = k->buffers.at[through.buffer].rank - k->values.at[x.value].rank;
-			through.dim = first + d;
+			through.dim = k->buffers.at[through.buffer].rank - k->values.at[x.value].rank + d;
 			vec_push(k->arena, b->through, through);
 		}
 	}
@@ -756,7 +757,7 @@ static void go_round(Kernel *k, StmtId s, void *data) {
 /* Of rows that come one block after the other, the next ones ahead: every other one has the same place. */
 static void narrow_scratch(Kernel *k, Through *t) {
 	KBuffer *b = &k->buffers.at[t->buffer];
-	if (b->role != BUFFER_SCRATCH || b->shape[t->dim] <= 2 * t->rows)
+	if (b->role != BUFFER_SCRATCH || t->rows <= 0 || b->shape[t->dim] <= 2 * t->rows)
 		return;
 	kernel_walk(k, k->body, find_others, t);
 	if (t->others)

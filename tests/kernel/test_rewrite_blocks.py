@@ -70,7 +70,7 @@ def test_other_masks(name, blocks, sizes, made):
 @pytest.mark.parametrize(
     ("name", "blocks", "sizes", "made"),
     [
-        # Window 256 of 1024 rows in tiles of 512: three steps of two blocks of rows each, two at the first tile.
+        # Two blocks of rows, each of which sees two steps of three, or of two at the first tile.
         ("sliding_attention", [256, 1, 512], {512: 1024}, {(256, 256): 4 + 3}),
         ("sliding_attention", [128, 2, 512], {512: 1024}, {(256, 128): 6 + 5}),
         ("sliding_attention", [512, 1, 512], {512: 1024}, {(256, 256): 3, (256, 512): 2}),
@@ -78,7 +78,7 @@ def test_other_masks(name, blocks, sizes, made):
     ],
 )
 def test_a_body_for_each_number_of_steps(name, blocks, sizes, made):
-    """Steps that are made, of blocks: those that a row sees, from the last one back; numbers stay."""
+    """Steps that are made, of blocks: those that a row sees; numbers stay."""
     graph, whole, cut = texts(name, blocks, sizes)
     assert "  loop " not in cut and cut.count("when (") == 2
     assert blocks_of(cut) == made
@@ -87,7 +87,7 @@ def test_a_body_for_each_number_of_steps(name, blocks, sizes, made):
 
 
 def test_what_bodies_leave():
-    """Scratch of two blocks of rows, masks of the block's own positions, and a first step without what was before."""
+    """Scratch of two blocks of rows, masks of own positions, a first step without one before."""
     _, _, cut = texts("sliding_attention", [256, 1, 1024], {512: 2048})
     assert re.findall(r"scratch (\S+) vmem (\S+\[.*\])", cut) == [
         ("scores_ref", "float32[5, 1, 256, 512]")

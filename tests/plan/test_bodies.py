@@ -1,4 +1,4 @@
-"""Loops of computed bounds that are straight code for each number of their steps: which, and why others are not."""
+"""Loops of computed bounds that are straight code for each number of steps; why others are not."""
 
 import json
 
@@ -117,9 +117,10 @@ def test_scratch_of_two_blocks_of_rows():
     config = LOOP | {"block_sizes": [256, 1, 1024]}
     (scratch,) = kit.plan(window(), "v7x", **config)["scratch"]
     assert scratch["shape"] == [5, 1, 256, 512]
-    assert "pltpu.VMEM((5, 1, 256, 512), jnp.float32)" in kit.compiled(
-        window(), "v7x", **config
-    ).source
+    assert (
+        "pltpu.VMEM((5, 1, 256, 512), jnp.float32)"
+        in kit.compiled(window(), "v7x", **config).source
+    )
 
 
 @pytest.mark.parametrize("rewrites", ["", "split", "split,drive", "split,drive,blocks"])
