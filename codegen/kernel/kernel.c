@@ -456,6 +456,7 @@ StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args) 
 	kernel_stmt(k, s)->flags = old.flags;
 	kernel_stmt(k, s)->from = old.from;
 	kernel_stmt(k, s)->also = old.also;
+	kernel_stmt(k, s)->name = old.name;
 	return s;
 }
 

@@ -565,6 +565,7 @@ static void put_rest(Group *g) {
 		kernel_stmt(k, made)->from = old.from;
 		kernel_stmt(k, made)->also = old.also;
 		kernel_stmt(k, made)->flags = old.flags;
+		kernel_stmt(k, made)->name = old.name;
 		if (old.result == NONE)
 			continue;
 		int64_t shape[KDIM_MAX];
