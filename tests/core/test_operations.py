@@ -27,7 +27,7 @@ EQUAL = {
     "reduce": 92,
     "rotate": 44,
     "transpose": 85,
-    "permute": 91,
+    "permute": 90,
     "mask": 79,
 }
 EQUAL_ROWS = 208
