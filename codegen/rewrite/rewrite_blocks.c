@@ -120,9 +120,16 @@ static KArg value_cut(Group *g, KArg x, ValueId like) {
 	return karg_value(v);
 }
 
+/* Its last two dims are rows and columns as those of the mask are. */
+static bool lies_as_mask(Blocks *b, ValueId v) {
+	uint32_t rank = b->k->values.at[v].rank;
+	return rank >= 2 && block_cut(b, block_value_axis(v, rank - 1 - b->row_axis)) == 0 &&
+	       block_cut(b, block_value_axis(v, rank - 2 + b->row_axis)) == 1;
+}
+
 /* The comparisons of the step's function in this block. */
 static void find_bounds(Group *g, StmtId call, Variant *v) {
-	const Blocks *b = g->b;
+	Blocks *b = g->b;
 	const Kernel *k = b->k;
 	Part part[2];
 	part[b->row_axis] = g->cut[0];
@@ -131,9 +138,9 @@ static void find_bounds(Group *g, StmtId call, Variant *v) {
 	     s = kernel_stmt(k, s)->next) {
 		if (!blocks_compares(k, s))
 			continue;
-		Bound bound = blocks_bound(b, call, s, part);
-		bound.fixed =
-			bound.fixed && bound.holds != HOLDS_ALWAYS && k->values.at[kernel_stmt(k, s)->result].rank >= 2;
+		bool lies = lies_as_mask(b, kernel_stmt(k, s)->result);
+		Bound bound = lies ? blocks_bound(b, call, s, part) : (Bound){.holds = HOLDS_SOMEWHERE};
+		bound.fixed = bound.fixed && bound.holds != HOLDS_ALWAYS;
 		v->bound[v->bounds++] = bound;
 	}
 }
