@@ -80,33 +80,18 @@ static void add_operand(Builder *b, uint32_t i) {
 	b->operand[i] = kernel_buffer(b->k, buffer);
 }
 
-/* Scratch of bodies has all rows until rewrite_blocks.c leaves those of two blocks. */
-static const int64_t *scratch_shape(Builder *b, uint32_t i) {
-	const Scratch *s = &b->plan->scratches.at[i];
-	for (uint32_t l = 0; l < b->plan->loops.count; l++) {
-		const Loop *loop = &b->plan->loops.at[l];
-		for (uint32_t h = 0; loop->bodies && h < loop->handed.count; h++) {
-			const Handed *handed = &loop->handed.at[h];
-			if (handed->scratch != i || handed->rows == NONE)
-				continue;
-			Planner p = build_planner(b);
-			int64_t *shape = arena_copy(b->a, s->shape, s->rank, sizeof *shape);
-			shape[handed->rows] = block_size(&p, loop->bodies->rows);
-			return shape;
-		}
-	}
-	return s->shape;
-}
-
 static void add_scratch(Builder *b, uint32_t i) {
 	const Scratch *s = &b->plan->scratches.at[i];
+	int64_t *shape = arena_copy(b->a, s->shape, s->rank + 1, sizeof *shape);
+	if (s->whole)
+		shape[s->whole_dim] = s->whole;
 	KBuffer buffer = {.role = BUFFER_SCRATCH,
 	                  .space = s->kind == SCRATCH_VMEM   ? KSPACE_VMEM
 	                           : s->kind == SCRATCH_SMEM ? KSPACE_SMEM
 	                                                     : KSPACE_DMA,
 	                  .dtype = s->dtype,
 	                  .rank = s->rank,
-	                  .shape = scratch_shape(b, i),
+	                  .shape = shape,
 	                  .name = s->ref,
 	                  .alias = NONE};
 	b->scratch[i] = kernel_buffer(b->k, buffer);

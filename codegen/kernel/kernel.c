@@ -405,6 +405,12 @@ void kernel_remove(Kernel *k, StmtId s) {
 	stmt->region = stmt->prev = stmt->next = NONE;
 }
 
+void kernel_remove_behind(Kernel *k, StmtId s) {
+	RegionId region = kernel_stmt(k, s)->region;
+	while (region_last(k, region) != s) /* each reads those before */
+		kernel_remove(k, region_last(k, region));
+}
+
 void kernel_move(Kernel *k, StmtId s, RegionId to) {
 	kernel_remove(k, s);
 	stmt_link(k, s, to, NONE);
@@ -450,14 +456,34 @@ bool kernel_op_views(uint16_t op) {
 	}
 }
 
+void kernel_say_like(Kernel *k, StmtId s, StmtId like) {
+	KStmt *stmt = kernel_stmt(k, s);
+	const KStmt *of = kernel_stmt(k, like);
+	stmt->flags = of->flags;
+	stmt->from = of->from;
+	stmt->also = of->also;
+	stmt->name = of->name;
+}
+
 StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args) {
 	const KStmt old = *kernel_stmt(k, like);
 	StmtId s = kernel_append(k, r, old.op, old.arg_count, args, old.int_count, old.ints);
-	kernel_stmt(k, s)->flags = old.flags;
-	kernel_stmt(k, s)->from = old.from;
-	kernel_stmt(k, s)->also = old.also;
-	kernel_stmt(k, s)->name = old.name;
+	kernel_say_like(k, s, like);
 	return s;
+}
+
+StmtId kernel_copy(Kernel *k, RegionId r, StmtId s, ValueId *now, uint32_t count, bool named) {
+	const KStmt old = *kernel_stmt(k, s);
+	KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
+	for (uint32_t i = 0; i < old.arg_count; i++)
+		if (args[i].kind == KARG_VALUE && args[i].value < count && now[args[i].value] != NONE)
+			args[i].value = now[args[i].value];
+	StmtId copy = kernel_append_like(k, r, s, args);
+	kernel_stmt(k, copy)->function = old.function;
+	for (uint32_t i = 0; i < old.result_count; i++)
+		now[old.result + i] =
+			kernel_result_like(k, copy, old.result + i, named ? k->values.at[old.result + i].name : NULL);
+	return copy;
 }
 
 StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_count, const KArg *args,

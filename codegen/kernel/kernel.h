@@ -525,8 +525,13 @@ StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, con
                      const int64_t *ints);
 StmtId kernel_insert_before(Kernel *k, StmtId before, uint16_t op, uint32_t arg_count, const KArg *args,
                             uint32_t int_count, const int64_t *ints);
+/* It has the flags, places in the source and name of another. */
+void kernel_say_like(Kernel *k, StmtId s, StmtId like);
 /* Another of the same op, attributes, flags and places in the source, with as many arguments; it gives nothing yet. */
 StmtId kernel_append_like(Kernel *k, RegionId r, StmtId like, const KArg *args);
+/* The same that reads what values, the first `count`, are `now`, and notes what its results are; they keep their names
+ * where they are `named`. */
+StmtId kernel_copy(Kernel *k, RegionId r, StmtId s, ValueId *now, uint32_t count, bool named);
 /* A branch there, still empty, that is taken where the condition holds; its body is its region. */
 StmtId kernel_insert_when(Kernel *k, StmtId before, IntId condition, const char *name);
 /* The shape of what a reference selects; returns its rank. */
@@ -554,6 +559,8 @@ ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank
 bool kernel_op_views(uint16_t op);
 /* Out of its region; it is not referred to any more. */
 void kernel_remove(Kernel *k, StmtId s);
+/* All that stands behind it in its region. */
+void kernel_remove_behind(Kernel *k, StmtId s);
 /* To the end of another region, or before a statement. */
 void kernel_move(Kernel *k, StmtId s, RegionId to);
 void kernel_move_before(Kernel *k, StmtId s, StmtId before);

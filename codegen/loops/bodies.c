@@ -11,14 +11,11 @@
  * hardly entered when it ends. In one piece the scores of the next rows stand beside the exponents of these.
  * Measured: docs/passes/loop_skew.md. */
 #include "loops.h"
+#include "mask_blocks.h"
 #include "codegen/lower/lower.h"
 
-enum {
-	BODY_STEPS = 12, /* at most */
-	BODY_BLOCKS =
-		160, /* of rows and columns, that masks leave in all bodies: libtpu takes 10 to 13 s for so many */
-	BLOCK = 256  /* as rewrite_blocks.c has them */
-};
+/* Of rows and columns, that masks leave in all bodies: libtpu takes 10 to 13 s for so many. */
+enum { BODY_BLOCKS = 160 };
 static const double LIVE = 0.8;
 
 /* The blocks whose positions a condition compares: of the loop, and another one. */
@@ -70,18 +67,16 @@ static NodeId only_choice(Planner *p, const Loop *loop, Tile *tile) {
 	return found;
 }
 
-static int64_t part_of(int64_t size) { return size > BLOCK && size % BLOCK == 0 ? BLOCK : size; }
-
 /* Blocks of step j at the point that is pinned of which the choice leaves something, by block of rows. */
 static void add_blocks_left(Planner *p, uint32_t l, NodeId condition, const Tile *tile, int64_t j, int64_t *left) {
 	int64_t rows = block_size(p, tile->rows), columns = p->plan->loops.at[l].dim[0].step;
 	p->pin[1] = (Pin){VAR_STEP, l * RANK_MAX, j};
 	p->pins = p->parts = 2;
-	for (int64_t r = 0; r < rows; r += part_of(rows))
-		for (int64_t c = 0; c < columns; c += part_of(columns)) {
-			p->part[0] = (TilePart){tile->rows, r, part_of(rows)};
-			p->part[1] = (TilePart){tile->columns, c, part_of(columns)};
-			left[r / part_of(rows)] += !condition_fails(p, condition);
+	for (int64_t r = 0; r < rows; r += mask_block(rows))
+		for (int64_t c = 0; c < columns; c += mask_block(columns)) {
+			p->part[0] = (TilePart){tile->rows, r, mask_block(rows)};
+			p->part[1] = (TilePart){tile->columns, c, mask_block(columns)};
+			left[r / mask_block(rows)] += !condition_fails(p, condition);
 		}
 	p->pins = 1;
 	p->parts = 0;
@@ -108,7 +103,7 @@ static int64_t *body_blocks(Planner *p, uint32_t l, const StepCounts *counts, co
                             int64_t wanted) {
 	NodeId condition = node_arg(p->m, bodies->choice, 0)->node;
 	int64_t rows = block_size(p, tile->rows), steps = 0;
-	int64_t *left = arena_array(p->a, (size_t)(rows / part_of(rows)) + 1, sizeof *left);
+	int64_t *left = arena_array(p->a, (size_t)(rows / mask_block(rows)) + 1, sizeof *left);
 	for (int64_t i = 0; i < counts->points && steps != wanted; i++) {
 		p->pin[0] = (Pin){VAR_PROGRAM, counts->dim, i};
 		p->pins = 1;
@@ -159,27 +154,27 @@ static const char *stays_loop(Planner *p, uint32_t l, const StepCounts *counts, 
 	Tile tile = {0};
 	if (off)
 		return off;
-	if (counts->kinds > STEP_KINDS || counts->most > BODY_STEPS)
+	if (counts->kinds > STEP_KINDS || counts->most > MASK_STEPS)
 		return arena_printf(p->a, "it has %lld to %lld steps, of many numbers", (long long)counts->least,
 		                    (long long)counts->most);
 	*out = (Bodies){.choice = only_choice(p, loop, &tile), .rows = tile.rows};
 	if (out->choice == NONE)
 		return "no one choice by position masks its steps";
 	int64_t rows = block_size(p, tile.rows), columns = loop->dim[0].step, all = 0, code = 0;
-	int64_t blocks = rows / part_of(rows) * (columns / part_of(columns));
+	int64_t blocks = rows / mask_block(rows) * (columns / mask_block(columns));
 	for (uint32_t i = 0; i < counts->kinds; i++) {
 		const int64_t *left = body_blocks(p, l, counts, out, &tile, counts->kind[i]);
-		for (int64_t r = 0; r < rows / part_of(rows); r++) {
+		for (int64_t r = 0; r < rows / mask_block(rows); r++) {
 			all += left[r] * counts->points_of[i];
 			code += left[r] * code_of_block(p, loop, out->choice, rows * columns);
-			out->columns = int_max(out->columns, left[r] * part_of(columns));
+			out->columns = int_max(out->columns, left[r] * mask_block(columns));
 		}
 	}
 	out->live = (double)all / (double)(counts->sum * blocks);
-	return rows <= BLOCK ? "it has no more rows than a block"
+	return rows <= MASK_BLOCK ? "it has no more rows than a block"
 	       : code > BODY_BLOCKS
 	               ? arena_printf(p->a, "masks leave %lld blocks of %d rows and columns: that is much code",
-	                              (long long)code, BLOCK)
+	                              (long long)code, MASK_BLOCK)
 	       : out->live > LIVE ? "masks leave most of its steps"
 	                          : NULL;
 }
@@ -206,15 +201,16 @@ static uint32_t rows_dim(const Module *m, const Loop *loop, NodeId n) {
 	return NONE;
 }
 
-uint32_t bodies_scratch(Planner *p, const Loop *loop, Handed *h) {
-	uint32_t at = carry_scratch(p, h->node, "each step is handed what is its own"),
-		 rows = rows_dim(p->m, loop, h->node);
+uint32_t bodies_scratch(Planner *p, const Loop *loop, NodeId n) {
+	uint32_t at = carry_scratch(p, n, "each step is handed what is its own"), rows = rows_dim(p->m, loop, n);
 	Scratch *s = &p->plan->scratches.at[at];
 	memmove(&s->shape[1], s->shape, s->rank++ * sizeof *s->shape);
 	s->shape[0] = loop->dim[0].counts.most;
-	h->rows = rows == NONE ? NONE : rows + 1;
-	if (rows != NONE)
-		s->shape[h->rows] = int_min(s->shape[h->rows], (int64_t)2 * BLOCK); /* as rewrite_blocks.c leaves it */
+	if (rows != NONE) {
+		s->whole_dim = rows + 1;
+		s->whole = s->shape[s->whole_dim];
+		s->shape[s->whole_dim] = int_min(s->whole, (int64_t)2 * MASK_BLOCK);
+	}
 	s->bytes = scratch_vmem_bytes(p->m->target, s->dtype, s->rank, s->shape);
 	return at;
 }

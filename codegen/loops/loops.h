@@ -40,7 +40,7 @@ bool condition_fails(Planner *p, NodeId n);
 /* bodies.c: which loops become a body for each number of their steps; before plan_carries() */
 void plan_bodies(Planner *p);
 /* VMEM in which such steps are handed a value: those of two blocks of rows. */
-uint32_t bodies_scratch(Planner *p, const Loop *loop, Handed *h);
+uint32_t bodies_scratch(Planner *p, const Loop *loop, NodeId n);
 /* Each of them is skewed, and cut; after plan_skew() */
 bool plan_bodies_stand(const Plan *plan);
 /* loops.c: a VMEM buffer for a value of a loop; its index in plan->scratches. */

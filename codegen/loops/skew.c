@@ -20,6 +20,7 @@
  * keeps close to the order of the program. pallas_matmul_ahead says how many steps earlier such matmuls stand in it. */
 #include "loops.h"
 #include "codegen/costs/costs.h"
+#include "mask_blocks.h"
 #include "codegen/lower/lower.h"
 
 /* auto: what a step hands on, where two steps wait. */
@@ -28,8 +29,6 @@ enum { TWO_AHEAD_BYTES = 2 << 20 };
 enum { PAIR_STEPS = 3 };
 /* auto: what a step hands on: of computed bounds, of which some is loaded, at most; in a single pair less. */
 enum { HANDED_BYTES = 4 << 20 };
-/* Rows, or columns, of a block into which masked steps are cut (rewrite_blocks.c). */
-enum { MASK_BLOCK = 256 };
 
 /* A node of the loop, and one of the loop that it reads. */
 typedef struct Read {
@@ -534,7 +533,7 @@ static const char *hand_over(Planner *p, Loop *loop) {
 		Handed *h = &loop->handed.at[i];
 		bool small = node_type(p->m, h->node)->kind == TYPE_TENSOR && is_handed_in_registers(p, loop, h);
 		if (loop->type != LOOP_UNROLL && !small) {
-			h->scratch = loop->bodies ? bodies_scratch(p, loop, h)
+			h->scratch = loop->bodies ? bodies_scratch(p, loop, h->node)
 			                          : carry_scratch(p, h->node, "handed from a step to the next");
 			h->bytes = p->plan->scratches.at[h->scratch].bytes;
 			if (loop->paired)

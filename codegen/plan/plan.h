@@ -284,7 +284,6 @@ typedef struct Handed {
 	NodeId node;
 	uint32_t scratch; /* NONE: it is handed on as a value */
 	uint32_t odd;     /* of a loop of pairs: what odd steps read, as even ones read `scratch`; else NONE */
-	uint32_t rows;    /* of bodies: the dim of the scratch that has two blocks of rows, for all of them; NONE */
 	int64_t bytes;
 } Handed;
 
@@ -396,6 +395,9 @@ typedef struct Scratch {
 	int64_t shape[DIM_MAX + 1];
 	int64_t bytes;
 	const char *why;
+	uint32_t whole_dim; /* of bodies: until rewrite_blocks.c leaves so much, it has `whole` along that dim; 0: no
+	                       more */
+	int64_t whole;
 } Scratch;
 
 /* A tile that is computed strip by strip of its columns: strips.c. Lists are by NodeId. */

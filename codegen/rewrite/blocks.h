@@ -2,9 +2,10 @@
 #ifndef PALLASC_BLOCKS_H
 #define PALLASC_BLOCKS_H
 
+#include "mask_blocks.h"
 #include "rewrite.h"
 
-enum { BLOCK = 256, TERMS_MAX = 8, STEPS_MAX = 12, LEAVES_MAX = 8 };
+enum { TERMS_MAX = 8, LEAVES_MAX = 8 };
 
 /* What a value is on columns that the mask leaves out, or, of one without columns, where it leaves out all of them. Of
  * a running maximum, `low`, that is -inf as long as a row has seen nothing, what is made of it has a number of its own
@@ -50,8 +51,7 @@ typedef struct Variant {
 	Bound bound[LEAVES_MAX]; /* of its comparisons, as they stand in the function; what differs by call are the
 	                            numbers */
 	uint32_t bounds;
-	uint64_t constant; /* by parameter: it is a number in the first step, which `number` says */
-	double number[64];
+	uint64_t zero, low; /* by parameter: it is 0, or -inf, in the first step */
 } Variant;
 
 typedef struct Made {
@@ -91,9 +91,9 @@ typedef struct Blocks {
 	int64_t size[2]; /* rows, columns of a step */
 	bool moves[2];   /* not all blocks start at the first row, or column */
 	uint32_t parts;  /* blocks of rows */
-	Step steps[STEPS_MAX];
+	Step steps[MASK_STEPS];
 	uint32_t count;
-	StmtId rest, last; /* what stands behind them goes on block by block; NONE: it does not */
+	StmtId rest; /* what stands behind them, from here on, goes on block by block; NONE: it does not */
 	MadeList *made;
 	ThroughList *through;
 } Blocks;

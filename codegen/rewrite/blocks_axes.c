@@ -47,18 +47,22 @@ static void join_pointwise(Blocks *b, StmtId s) {
 	}
 }
 
-static void join_loaded(Blocks *b, StmtId s) {
-	const KRef *ref = &b->k->refs.at[kernel_arg(b->k, s, 0)->ref];
-	uint32_t axis = 0;
+/* What is loaded or stored has the buffer's dims, but for those that are at one place. */
+static void join_place(Blocks *b, RefId place, ValueId v) {
+	const KRef *ref = &b->k->refs.at[place];
+	uint32_t axis = 0, rank = b->k->values.at[v].rank;
 	for (uint32_t d = 0; d < b->k->buffers.at[ref->buffer].rank; d++) {
 		KDimKind kind = d < ref->rank ? ref->dim[d].kind : KDIM_ALL;
 		if (kind == KDIM_AT)
 			continue;
-		join(b, block_value_axis(kernel_stmt(b->k, s)->result, axis), block_buffer_axis(b, ref->buffer, d));
+		if (axis < rank)
+			join(b, block_value_axis(v, axis), block_buffer_axis(b, ref->buffer, d));
 		if (kind != KDIM_ALL)
 			keep_whole(b, block_buffer_axis(b, ref->buffer, d));
 		axis++;
 	}
+	if (axis != rank)
+		keep_value_whole(b, v);
 }
 
 static bool reduces(const KStmt *s, uint32_t axis) {
@@ -129,36 +133,19 @@ bool blocks_fold(const Kernel *k, StmtId s) {
 	return (op == K_MAX || op == K_SUM) && block_is_tile(k, *kernel_arg(k, s, 0));
 }
 
-/* What is stored has the buffer's dims, but for those that are at one place. */
-static void join_stored(Blocks *b, StmtId s) {
-	const KRef *ref = &b->k->refs.at[kernel_arg(b->k, s, 0)->ref];
-	KArg x = *kernel_arg(b->k, s, 1);
-	uint32_t axis = 0;
-	for (uint32_t d = 0; block_is_tile(b->k, x) && d < b->k->buffers.at[ref->buffer].rank; d++) {
-		KDimKind kind = d < ref->rank ? ref->dim[d].kind : KDIM_ALL;
-		if (kind == KDIM_AT)
-			continue;
-		if (axis < b->k->values.at[x.value].rank)
-			join(b, block_value_axis(x.value, axis), block_buffer_axis(b, ref->buffer, d));
-		axis++;
-	}
-	if (block_is_tile(b->k, x) && axis != b->k->values.at[x.value].rank)
-		keep_value_whole(b, x.value);
-}
-
 /* Of what is not known all stays whole. */
 void blocks_join_stmt(Blocks *b, StmtId s) {
 	Kernel *k = b->k;
 	const KStmt *stmt = kernel_stmt(k, s);
 	bool known = true;
-	if (stmt->op == K_STORE)
-		join_stored(b, s);
+	if (stmt->op == K_STORE && block_is_tile(k, *kernel_arg(k, s, 1)))
+		join_place(b, kernel_arg(k, s, 0)->ref, kernel_arg(k, s, 1)->value);
 	if (stmt->op == K_RETURN || stmt->result == NONE)
 		return;
 	if (is_pointwise(stmt->op))
 		join_pointwise(b, s);
 	else if (stmt->op == K_LOAD)
-		join_loaded(b, s);
+		join_place(b, kernel_arg(k, s, 0)->ref, stmt->result);
 	else if (blocks_fold(k, s))
 		join_reduced(b, s);
 	else if (blocks_dot(k, s))

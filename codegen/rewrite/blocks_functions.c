@@ -92,26 +92,14 @@ static bool is_fixed(const Copy *c, StmtId s) {
 	return leaf != NONE && c->v->bound[leaf].fixed;
 }
 
-/* Ints are read by what statements name, too. */
-static void need_ints(Copy *c, const IntId *ints, uint32_t count) {
-	const Kernel *k = c->b->k;
-	for (uint32_t i = 0; i < count; i++)
-		for (ValueId v = 0; v < c->b->values; v++)
-			if (k->values.at[v].type == KTYPE_INT && !c->needed[v] && ints[i] != NONE &&
-			    int_reads(k, ints[i], v))
-				c->needed[v] = true;
-}
-
+/* Ints are read by what it names, too. */
 static void need_args(Copy *c, StmtId s) {
 	const Kernel *k = c->b->k;
-	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
-		KArg x = *kernel_arg(k, s, i);
-		need(c, x);
-		if (x.kind == KARG_INT)
-			need_ints(c, &x.index, 1);
-		for (uint32_t d = 0; x.kind == KARG_REF && d < k->refs.at[x.ref].rank; d++)
-			need_ints(c, &k->refs.at[x.ref].dim[d].start, k->refs.at[x.ref].dim[d].kind != KDIM_ALL);
-	}
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++)
+		need(c, *kernel_arg(k, s, i));
+	for (ValueId v = 0; v < c->b->values; v++)
+		if (k->values.at[v].type == KTYPE_INT && !c->needed[v])
+			c->needed[v] = kernel_stmt_reads(k, s, v);
 }
 
 /* Its name goes over to what it is the same as. */
@@ -133,8 +121,9 @@ static bool find_needed(Copy *c) {
 	for (ValueId v = 0; v < c->b->values; v++)
 		c->as[v] = karg_value(v);
 	for (uint32_t i = 0; i < f->parameters.count && i < 64; i++)
-		if (c->v->constant >> i & 1)
-			c->as[f->parameters.at[i].id] = (KArg){.kind = KARG_REAL, .real = c->v->number[i]};
+		if ((c->v->zero | c->v->low) >> i & 1)
+			c->as[f->parameters.at[i].id] =
+				(KArg){.kind = KARG_REAL, .real = c->v->zero >> i & 1 ? 0 : -INFINITY};
 	for (StmtId s = region_first(k, f->body); s != end; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->result != NONE)
 			alias(c, kernel_stmt(k, s)->result, same_as(c, s));
@@ -240,13 +229,6 @@ static ValueId value_copied(Copy *c, StmtId s, ValueId like, const char *name) {
 	return v;
 }
 
-static void say_where(Kernel *k, StmtId s, const KStmt *like) {
-	KStmt *stmt = kernel_stmt(k, s);
-	stmt->from = like->from;
-	stmt->also = like->also;
-	stmt->flags = like->flags;
-}
-
 static void copy_stmt(Copy *c, StmtId s, RegionId to) {
 	Kernel *k = c->b->k;
 	KStmt old = *kernel_stmt(k, s);
@@ -266,17 +248,17 @@ static void copy_stmt(Copy *c, StmtId s, RegionId to) {
 	}
 	if (old.result != NONE && k->values.at[old.result].type == KTYPE_INT)
 		vec_push(k->arena, &c->ints, old.result);
-	say_where(k, made, &old);
+	kernel_say_like(k, made, s);
 }
 
 /* The numbers along an axis of the block, in a tile that is as long along no other. */
-static KArg numbers_along(Copy *c, const KStmt *like, RegionId to, uint32_t rank, uint32_t axis, int64_t size) {
+static KArg numbers_along(Copy *c, StmtId like, RegionId to, uint32_t rank, uint32_t axis, int64_t size) {
 	Kernel *k = c->b->k;
 	int64_t shape[KDIM_MAX], along = axis;
 	for (uint32_t d = 0; d < rank; d++)
 		shape[d] = d == axis ? size : 1;
 	StmtId s = kernel_append(k, to, K_IOTA, 0, NULL, 1, &along);
-	say_where(k, s, like);
+	kernel_say_like(k, s, like);
 	return karg_value(kernel_result(k, s, KTYPE_TILE, DTYPE_I32, rank, shape, NULL));
 }
 
@@ -286,15 +268,15 @@ static void put_bound(Copy *c, StmtId s, uint32_t leaf, RegionId to) {
 	const KStmt old = *kernel_stmt(k, s);
 	uint32_t rank = k->values.at[old.result].rank, last = rank - 1 - c->b->row_axis,
 		 other = rank - 2 + c->b->row_axis;
-	KArg row = numbers_along(c, &old, to, rank, last, c->v->size[0]);
+	KArg row = numbers_along(c, s, to, rank, last, c->v->size[0]);
 	KArg sum[] = {row, karg_int(int_value(k, c->by[leaf]))};
 	StmtId add = kernel_append(k, to, OP_ADD, 2, sum, 0, NULL);
-	say_where(k, add, &old);
+	kernel_say_like(k, add, s);
 	KArg end = karg_value(kernel_result_like(k, add, row.value, NULL));
-	KArg column = numbers_along(c, &old, to, rank, other, c->v->size[1]);
+	KArg column = numbers_along(c, s, to, rank, other, c->v->size[1]);
 	KArg both[] = {column, end};
 	StmtId made = kernel_append(k, to, c->v->bound[leaf].since ? OP_GE : OP_LE, 2, both, 0, NULL);
-	say_where(k, made, &old);
+	kernel_say_like(k, made, s);
 	c->now[old.result] = value_copied(c, made, old.result, value_name(k, called(c, old.result)));
 }
 
@@ -377,7 +359,7 @@ static Made make_function(Blocks *b, const Variant *v) {
 	memset(c.now, 0xff, (b->values + 1) * sizeof *c.now);
 	memset(c.named, 0xff, (b->values + 1) * sizeof *c.named);
 	if (!find_needed(&c)) {
-		whole.constant = 0;
+		whole.zero = whole.low = 0;
 		c.v = &whole;
 		memset(c.needed, 0, (b->values + 1) * sizeof *c.needed);
 		find_needed(&c);
@@ -401,14 +383,13 @@ static Made make_function(Blocks *b, const Variant *v) {
 }
 
 static bool same_variant(const Variant *a, const Variant *b) {
-	bool same = a->of == b->of && a->masked == b->masked && a->constant == b->constant && a->bounds == b->bounds;
+	bool same = a->of == b->of && a->masked == b->masked && a->zero == b->zero && a->low == b->low &&
+	            a->bounds == b->bounds;
 	for (uint32_t i = 0; i < 2; i++)
 		same = same && a->size[i] == b->size[i] && a->moves[i] == b->moves[i];
 	for (uint32_t i = 0; same && i < a->bounds; i++)
 		same = a->bound[i].holds == b->bound[i].holds && a->bound[i].fixed == b->bound[i].fixed &&
 		       a->bound[i].since == b->bound[i].since;
-	for (uint32_t i = 0; same && i < 64; i++)
-		same = !(a->constant >> i & 1) || a->number[i] == b->number[i];
 	return same;
 }
 

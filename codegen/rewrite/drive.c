@@ -164,8 +164,7 @@ bool drive_window_reads(const Driver *d, const KWindow *win, uint32_t dim) {
 	return reads;
 }
 
-/* The loop's window that an argument is; NONE. */
-static uint32_t window_of(const Driver *d, const KArg *x) {
+uint32_t drive_window_of(const Driver *d, const KArg *x) {
 	for (uint32_t w = 0; x->kind == KARG_REF && w < d->loop->windows.count; w++)
 		if (d->k->refs.at[x->ref].buffer == d->loop->windows.at[w].buffer)
 			return w;
@@ -174,7 +173,7 @@ static uint32_t window_of(const Driver *d, const KArg *x) {
 
 bool drive_call_reads(const Driver *d, StmtId call, uint32_t w, IntId *at) {
 	for (uint32_t i = 0; i < kernel_stmt(d->k, call)->arg_count; i++)
-		if (window_of(d, kernel_arg(d->k, call, i)) == w) {
+		if (drive_window_of(d, kernel_arg(d->k, call, i)) == w) {
 			*at = d->k->refs.at[kernel_arg(d->k, call, i)->ref].at;
 			return true;
 		}
@@ -183,7 +182,7 @@ bool drive_call_reads(const Driver *d, StmtId call, uint32_t w, IntId *at) {
 
 static bool arg_reads_step(const Driver *d, const KArg *x, uint32_t dim) {
 	ValueId step = d->loop->dim[dim].step;
-	uint32_t w = window_of(d, x);
+	uint32_t w = drive_window_of(d, x);
 	if (x->kind == KARG_INT)
 		return x->index != d->named && int_reads(d->k, x->index, step);
 	if (w == NONE)
@@ -213,7 +212,7 @@ static uint32_t carried_by(const Driver *d, ValueId v) {
 }
 
 static KArg arg_here(Driver *d, const Flow *flow, KArg x) {
-	uint32_t i = x.kind == KARG_VALUE ? carried_by(d, x.value) : NONE, w = window_of(d, &x);
+	uint32_t i = x.kind == KARG_VALUE ? carried_by(d, x.value) : NONE, w = drive_window_of(d, &x);
 	if (i != NONE)
 		return karg_value(flow->from[i] != NONE ? load(d, flow->from[i], x.value, NULL) : flow->value[i]);
 	if (w != NONE)

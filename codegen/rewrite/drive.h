@@ -97,6 +97,8 @@ IntId drive_total_steps(Driver *d);
 /* How often the region runs. */
 static inline IntId drive_runs(Driver *d) { return d->loop->runs != NONE ? d->loop->runs : drive_total_steps(d); }
 
+/* The loop's window that an argument is; NONE. */
+uint32_t drive_window_of(const Driver *d, const KArg *x);
 /* Windows. A part of the operand, of which a step sees `win`. */
 KArg drive_window(Driver *d, const KWindow *win, IntId at);
 /* A window's place in its operand reads the number of the step in that dim. */

@@ -23,19 +23,15 @@ typedef struct Bodies {
 	KArg *initial;      /* by carried value */
 } Bodies;
 
-static KArg window_at(Driver *d, KArg x, IntId at) {
-	for (uint32_t w = 0; x.kind == KARG_REF && w < d->loop->windows.count; w++)
-		if (d->k->refs.at[x.ref].buffer == d->loop->windows.at[w].buffer)
-			return drive_window(d, &d->loop->windows.at[w], at);
-	return x;
-}
-
 /* A copy of the call, of step `at`, on resident blocks. */
 static StmtId put_call(const Bodies *b, StmtId call, IntId at) {
 	Driver *d = b->d;
 	StmtId s = loop_call_at(d->k, d->loop, call, d->at.region, at);
 	for (uint32_t i = 0; i < kernel_stmt(d->k, s)->arg_count; i++) {
-		KArg x = window_at(d, *kernel_arg(d->k, s, i), at);
+		uint32_t w = drive_window_of(d, kernel_arg(d->k, s, i));
+		if (w == NONE)
+			continue;
+		KArg x = drive_window(d, &d->loop->windows.at[w], at);
 		*kernel_arg(d->k, s, i) = x;
 	}
 	return s;
@@ -106,17 +102,8 @@ static void put_rest(const Bodies *b, const KArg *carried) {
 	uint32_t count = k->values.count;
 	for (uint32_t i = 0; i < drive_results(d); i++)
 		map[drive_result(d, i)] = carried[i].value;
-	for (StmtId s = b->rest; s != NONE; s = kernel_stmt(k, s)->next) {
-		const KStmt old = *kernel_stmt(k, s);
-		KArg *args = arena_copy(k->arena, &k->args.at[old.arg_first], old.arg_count + 1, sizeof *args);
-		for (uint32_t i = 0; i < old.arg_count; i++)
-			if (args[i].kind == KARG_VALUE && args[i].value < count && map[args[i].value] != NONE)
-				args[i].value = map[args[i].value];
-		StmtId copy = kernel_append_like(k, d->at.region, s, args);
-		for (uint32_t i = 0; i < old.result_count; i++)
-			map[old.result + i] =
-				kernel_result_like(k, copy, old.result + i, k->values.at[old.result + i].name);
-	}
+	for (StmtId s = b->rest; s != NONE; s = kernel_stmt(k, s)->next)
+		kernel_copy(k, d->at.region, s, map, count, true);
 }
 
 static void put_body(const Bodies *b, int64_t steps) {
@@ -146,7 +133,5 @@ void drive_bodies(Driver *d) {
 		b.initial[i] = drive_initial(d, i);
 	for (uint32_t i = 0; i < d->loop->bodies.count; i++)
 		put_body(&b, d->loop->bodies.at[i]);
-	RegionId region = kernel_stmt(k, d->stmt)->region;
-	while (region_last(k, region) != d->stmt) /* each reads those before */
-		kernel_remove(k, region_last(k, region));
+	kernel_remove_behind(k, d->stmt);
 }

@@ -156,11 +156,10 @@ static void find_constants(const Group *g, Variant *v) {
 		const KParameter *p = &f->parameters.at[i];
 		if (p->kind != PARAMETER_VALUE)
 			continue;
-		double number = blocks_start_as(b, p->id, 0) ? 0 : -INFINITY;
-		if (number != 0 && !blocks_start_as(b, p->id, number))
-			continue;
-		v->constant |= (uint64_t)1 << i;
-		v->number[i] = number;
+		if (blocks_start_as(b, p->id, 0))
+			v->zero |= (uint64_t)1 << i;
+		else if (blocks_start_as(b, p->id, -INFINITY))
+			v->low |= (uint64_t)1 << i;
 	}
 }
 
@@ -239,15 +238,21 @@ static ValueId argument_of(Blocks *b, const Step *step, ValueId parameter) {
 	return NONE;
 }
 
+/* It stores a result of what ran ahead. */
+static bool stores_handed(const Kernel *k, StmtId s, StmtId ahead) {
+	KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
+	return x.kind == KARG_VALUE && x.value - kernel_stmt(k, ahead)->result < kernel_stmt(k, ahead)->result_count;
+}
+
 /* What stood ahead of the step, stored and loaded as it was, but for what a masked step does not read. */
 static void put_ahead(Group *g, const Step *step, bool masked) {
 	Kernel *k = g->b->k;
 	ValueId first = kernel_stmt(k, step->ahead)->result;
 	put_call(g, step->ahead, false);
 	for (StmtId s = kernel_stmt(k, step->ahead)->next; s != step->call; s = kernel_stmt(k, s)->next) {
-		KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
-		if (x.kind != KARG_VALUE || x.value - first >= kernel_stmt(k, step->ahead)->result_count)
+		if (!stores_handed(k, s, step->ahead))
 			continue;
+		KArg x = *kernel_arg(k, s, 1);
 		ValueId parameter = parameter_of(g->b, step, x.value - first), given = g->done[x.value];
 		g->done[x.value] = NONE; /* it is loaded again */
 		if (masked && block_value_dim(g->b, parameter, g->b->columns) == NONE) {
@@ -503,11 +508,9 @@ static bool takes_rows(Blocks *b, uint32_t axis) {
 
 /* ---- the blocks -------------------------------------------------------------------------------------------------- */
 
-static int64_t block_of(int64_t size) { return size > BLOCK && size % BLOCK == 0 ? BLOCK : size; }
-
 /* Columns that the mask leaves rows of, first to last, in blocks. */
 static void find_columns(Blocks *b, Step *step, uint32_t g) {
-	int64_t rows = block_of(b->size[0]), size = block_of(b->size[1]), first = -1, end = 0;
+	int64_t rows = mask_block(b->size[0]), size = mask_block(b->size[1]), first = -1, end = 0;
 	bool all = true;
 	for (int64_t at = 0; at < b->size[1]; at += size) {
 		Part part[2];
@@ -526,8 +529,8 @@ static void find_columns(Blocks *b, Step *step, uint32_t g) {
 
 static bool find_blocks(Blocks *b) {
 	bool less = false;
-	b->moves[0] = b->size[0] > block_of(b->size[0]);
-	b->parts = (uint32_t)(b->size[0] / block_of(b->size[0]));
+	b->moves[0] = b->size[0] > mask_block(b->size[0]);
+	b->parts = (uint32_t)(b->size[0] / mask_block(b->size[0]));
 	for (uint32_t t = 0; t < b->count; t++) {
 		Step *step = &b->steps[t];
 		step->columns = arena_array(b->k->arena, b->parts, sizeof *step->columns);
@@ -543,7 +546,7 @@ static bool find_blocks(Blocks *b) {
 
 /* What stands ahead of the steps in a block of rows. */
 static void start_group(Blocks *b, Group *group, uint32_t g, StmtId before) {
-	int64_t rows = block_of(b->size[0]);
+	int64_t rows = mask_block(b->size[0]);
 	*group = (Group){.b = b, .before = before, .cut[0] = {g * rows, rows}};
 	group->done = arena_array(b->k->arena, b->values, sizeof *group->done);
 	memset(group->done, 0xff, b->values * sizeof *group->done);
@@ -557,10 +560,9 @@ static void start_group(Blocks *b, Group *group, uint32_t g, StmtId before) {
 /* What stands behind the steps, of the block. */
 static void put_rest(Group *g) {
 	Kernel *k = g->b->k;
-	for (StmtId s = g->b->rest, next; s != NONE; s = next) {
+	for (StmtId s = g->b->rest; s != NONE; s = kernel_stmt(k, s)->next) {
 		KStmt old = *kernel_stmt(k, s);
 		KArg *args = arena_array(k->arena, old.arg_count + 1, sizeof *args);
-		next = s == g->b->last ? NONE : old.next;
 		for (uint32_t i = 0; i < old.arg_count; i++) {
 			KArg x = *kernel_arg(k, s, i);
 			args[i] = x.kind == KARG_REF
@@ -569,10 +571,7 @@ static void put_rest(Group *g) {
 			                                : x;
 		}
 		StmtId made = put(g, old.op, old.arg_count, args, old.int_count, old.ints);
-		kernel_stmt(k, made)->from = old.from;
-		kernel_stmt(k, made)->also = old.also;
-		kernel_stmt(k, made)->flags = old.flags;
-		kernel_stmt(k, made)->name = old.name;
+		kernel_say_like(k, made, s);
 		if (old.result == NONE)
 			continue;
 		int64_t shape[KDIM_MAX];
@@ -625,26 +624,20 @@ static void join_groups(Blocks *b, StmtId before, const KArg *results) {
 }
 
 /* Scratch through which blocks of rows go: two of them are under way at a time. */
-static void note_scratch(Blocks *b) {
+static void note_scratch(Blocks *b, StmtId store) {
 	const Kernel *k = b->k;
-	if (b->parts < 3)
+	BufferId buffer = k->refs.at[kernel_arg(k, store, 0)->ref].buffer;
+	ValueId v = kernel_arg(k, store, 1)->value;
+	uint32_t d = block_value_dim(b, v, b->rows);
+	bool known = d == NONE || b->parts < 3;
+	for (uint32_t i = 0; i < b->through->count && !known; i++)
+		known = b->through->at[i].buffer == buffer;
+	if (known)
 		return;
-	for (uint32_t t = 0; t < b->count; t++) {
-		StmtId ahead = b->steps[t].ahead;
-		for (StmtId s = ahead; s != NONE && s != b->steps[t].call; s = kernel_stmt(k, s)->next) {
-			KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
-			if (x.kind != KARG_VALUE ||
-			    x.value - kernel_stmt(k, ahead)->result >= kernel_stmt(k, ahead)->result_count)
-				continue;
-			Through through = {.buffer = k->refs.at[kernel_arg(k, s, 0)->ref].buffer,
-			                   .rows = b->size[0] / b->parts};
-			uint32_t d = block_value_dim(b, x.value, b->rows);
-			if (d == NONE)
-				continue;
-			through.dim = k->buffers.at[through.buffer].rank - k->values.at[x.value].rank + d;
-			vec_push(k->arena, b->through, through);
-		}
-	}
+	Through through = {.buffer = buffer,
+	                   .dim = k->buffers.at[buffer].rank - k->values.at[v].rank + d,
+	                   .rows = b->size[0] / b->parts};
+	vec_push(k->arena, b->through, through);
 }
 
 static void remove_whole(Blocks *b) {
@@ -654,10 +647,10 @@ static void remove_whole(Blocks *b) {
 		for (StmtId s = ahead == NONE ? NONE : kernel_stmt(k, ahead)->next, next;
 		     s != NONE && s != b->steps[t].call; s = next) {
 			next = kernel_stmt(k, s)->next;
-			KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
-			if (x.kind == KARG_VALUE &&
-			    x.value - kernel_stmt(k, ahead)->result < kernel_stmt(k, ahead)->result_count)
-				kernel_remove(k, s);
+			if (!stores_handed(k, s, ahead))
+				continue;
+			note_scratch(b, s);
+			kernel_remove(k, s);
 		}
 	}
 	for (uint32_t t = b->count; t-- > 0;) {
@@ -707,7 +700,6 @@ static void cut_steps(Blocks *b) {
 		return;
 	StmtId before = kernel_stmt(k, b->steps[b->count - 1].call)->next;
 	b->rest = blocks_find_rest(b) ? before : NONE;
-	b->last = region_last(k, b->region);
 	uint32_t results = kernel_stmt(k, b->steps[0].call)->result_count;
 	KArg *given = arena_array(k->arena, (size_t)results * b->parts + 1, sizeof *given);
 	Group *groups = arena_array(k->arena, b->parts, sizeof *groups);
@@ -719,13 +711,8 @@ static void cut_steps(Blocks *b) {
 	}
 	if (b->rest == NONE)
 		join_groups(b, before, given);
-	while (b->rest != NONE) {
-		StmtId s = b->last;
-		b->last = kernel_stmt(k, s)->prev;
-		b->rest = s == b->rest ? NONE : b->rest;
-		kernel_remove(k, s);
-	}
-	note_scratch(b);
+	else
+		kernel_remove_behind(k, kernel_stmt(k, b->rest)->prev);
 	remove_whole(b);
 }
 
@@ -778,16 +765,15 @@ static void narrow_scratch(Kernel *k, Through *t) {
 
 /* Functions of whole steps that nothing calls any more. */
 static void drop_uncalled(Kernel *k, const MadeList *made) {
-	for (uint32_t i = 0; i < made->count; i++) {
-		FunctionId f = made->at[i].variant.of;
-		StmtIds calls = kernel_stmts_of(k, K_CALL), defs = kernel_stmts_of(k, K_DEF);
-		bool called = false;
-		for (uint32_t c = 0; c < calls.count; c++)
-			called = called || kernel_stmt(k, calls.at[c])->function == f;
-		for (uint32_t d = 0; d < defs.count && !called; d++)
-			if (kernel_stmt(k, defs.at[d])->function == f)
-				kernel_remove(k, defs.at[d]);
-	}
+	bool *drops = arena_array(k->arena, k->functions.count + 1, sizeof *drops);
+	StmtIds calls = kernel_stmts_of(k, K_CALL), defs = kernel_stmts_of(k, K_DEF);
+	for (uint32_t i = 0; i < made->count; i++)
+		drops[made->at[i].variant.of] = true;
+	for (uint32_t c = 0; c < calls.count; c++)
+		drops[kernel_stmt(k, calls.at[c])->function] = false;
+	for (uint32_t d = 0; d < defs.count; d++)
+		if (drops[kernel_stmt(k, defs.at[d])->function])
+			kernel_remove(k, defs.at[d]);
 }
 
 void rewrite_blocks(Kernel *k) {
@@ -802,15 +788,16 @@ void rewrite_blocks(Kernel *k) {
 		for (uint32_t j = i; more && j < calls.count; j++) {
 			bool own = sets_flag(k, calls.at[j]) && kernel_stmt(k, calls.at[j])->function == f &&
 			           kernel_stmt(k, calls.at[j])->region == b.region;
-			if (own && b.count < STEPS_MAX)
+			if (own && b.count < MASK_STEPS)
 				b.steps[b.count].call = calls.at[j];
 			b.count += own;
 		}
-		if (b.count > 0 && b.count <= STEPS_MAX)
+		if (b.count > 0 && b.count <= MASK_STEPS)
 			cut_steps(&b);
 		i += b.count ? b.count : 1;
 	}
-	drop_uncalled(k, &made);
+	if (made.count)
+		drop_uncalled(k, &made);
 	if (through.count)
 		kernel_drop_unread(k); /* whole tiles that were loaded for steps that are cut now */
 	for (uint32_t i = 0; i < through.count; i++)

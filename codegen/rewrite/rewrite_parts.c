@@ -296,10 +296,7 @@ static void copy(Parts *p, StmtId s, RegionId to) {
 		made = kernel_append(k, to, OP_ADD, 2, sum, 0, NULL);
 		p->now[old.result] = result_in_part(p, made, old.result, true);
 	}
-	kernel_stmt(k, made)->from = old.from;
-	kernel_stmt(k, made)->also = old.also;
-	kernel_stmt(k, made)->flags = old.flags;
-	kernel_stmt(k, made)->name = old.name;
+	kernel_say_like(k, made, s);
 }
 
 /* ---- the statements ---------------------------------------------------------------------------------------------- */

@@ -360,17 +360,7 @@ static void copy_to(Unmasked *u, RegionId to) {
 	ValueId *now = arena_array(k->arena, count, sizeof *now);
 	memset(now, 0xff, count * sizeof *now);
 	for (StmtId s = u->first;; s = kernel_stmt(k, s)->next) {
-		KStmt old = *kernel_stmt(k, s);
-		KArg *args = arena_array(k->arena, old.arg_count + 1, sizeof *args);
-		for (uint32_t i = 0; i < old.arg_count; i++) {
-			args[i] = *kernel_arg(k, s, i);
-			if (args[i].kind == KARG_VALUE && args[i].value < count && now[args[i].value] != NONE)
-				args[i].value = now[args[i].value];
-		}
-		StmtId made = kernel_append_like(k, to, s, args);
-		kernel_stmt(k, made)->function = old.function;
-		for (uint32_t i = 0; i < old.result_count; i++)
-			now[old.result + i] = kernel_result_like(k, made, old.result + i, NULL);
+		kernel_copy(k, to, s, now, count, false);
 		if (s == u->last)
 			return;
 	}

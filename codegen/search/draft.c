@@ -1,11 +1,11 @@
 /* draft.c - plans a kernel, one way: the steps in order, and what VMEM decides. */
 #include "search.h"
 #include "codegen/build/build.h"
-#include "codegen/rewrite/rewrite.h"
 #include "codegen/costs/costs.h"
 #include "codegen/loops/loops.h"
 #include "codegen/lower/lower.h"
 #include "codegen/place/place.h"
+#include "codegen/rewrite/rewrite.h"
 #include "codegen/values/values.h"
 
 /* ---- configuration keys that nothing here can serve ------------------------------------------------------------- */
@@ -145,17 +145,13 @@ Plan *plan_draft(Arena *a, Module *m, Diag *d, PlanWay way) {
 	if (!plan->remote)
 		plan_strips(&p);
 	plan_skew(&p);
-	if (!plan_bodies_stand(plan)) {
-		way.loops_stay = true;
-		return plan_draft(a, m, d, way);
-	}
 	plan_across(&p);
 	plan_unmasked(&p);
 	plan_lane_sums(&p);
 	plan_semantics(&p); /* what a core holds depends on it */
 	plan_costs(&p);
 	plan_fused(&p);
-	if (!bodies_are_cut(plan)) {
+	if (!plan_bodies_stand(plan) || !bodies_are_cut(plan)) {
 		way.loops_stay = true;
 		return plan_draft(a, m, d, way);
 	}

@@ -6,6 +6,7 @@
  * barriers of the bytes kept is what must be spilled, less the registers. What of a kept byte is spilled differs by
  * chip and by what is kept: the fields spill_* of the target. */
 #include "live.h"
+#include "mask_blocks.h"
 
 /* What is kept across one barrier. */
 typedef struct Kept {
@@ -541,7 +542,7 @@ static int64_t window_factors(const KBuffer *window) {
  * 300 kernels, windows of 128 to 2048 and causal attention, heads of 64 to 256 by 1 to 4, in bfloat16 and float32 on
  * v6e and v7x, libtpu spills at most so much (tests/vmem/test_vmem_measured.py). */
 static int64_t spilled_by_bodies(const Lives *l, const KLoop *loop) {
-	enum { BLOCK = 256, HANDED = 175, CARRIED = 225, MORE = 16 };
+	enum { HANDED = 175, CARRIED = 225, MORE = 16 };
 	int64_t handed = 0, carried = 0, factors = 0;
 	for (uint32_t i = 0; i < loop->handed.count; i++)
 		handed += l->value[loop->handed.at[i].value]->bytes;
@@ -549,10 +550,10 @@ static int64_t spilled_by_bodies(const Lives *l, const KLoop *loop) {
 		carried += l->value[loop->carried.at[i]]->bytes;
 	for (uint32_t i = 0; i < loop->windows.count; i++)
 		factors += window_factors(&l->k->buffers.at[loop->windows.at[i].buffer]);
-	int64_t seen = loop->dim[0].size, rows = int_max(loop->rows, BLOCK);
-	int64_t block = handed / 100 * HANDED / seen * loop->columns / rows * BLOCK +
-	                carried / 100 * CARRIED / rows * BLOCK + factors / seen * loop->columns;
-	return block + block / MORE * (rows / BLOCK);
+	int64_t seen = loop->dim[0].size, rows = int_max(loop->rows, MASK_BLOCK);
+	int64_t block = handed / 100 * HANDED / seen * loop->columns / rows * MASK_BLOCK +
+	                carried / 100 * CARRIED / rows * MASK_BLOCK + factors / seen * loop->columns;
+	return block + block / MORE * (rows / MASK_BLOCK);
 }
 
 static void held_loop(Lives *l, const Live *x, Kept *h) {

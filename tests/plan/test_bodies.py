@@ -1,6 +1,7 @@
 """Loops of computed bounds that are straight code for each number of steps; why others are not."""
 
 import json
+import re
 
 import kit
 import pytest
@@ -10,17 +11,20 @@ from sized import renamed
 LOOP = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": "off"}
 
 
-def window(rows=2048):
-    """Attention over the last 200 of so many rows."""
-    document = renamed(kit.document("sliding_attention"), {512: rows})
+def sized(name, rows):
+    """A graph of testdata, without its configuration, of so many rows."""
+    document = renamed(kit.document(name), {512: rows})
     document.pop("config", None)
     return document
+
+
+def window(rows=2048):
+    """Attention over the last 200 of so many rows."""
+    return sized("sliding_attention", rows)
 
 
 def causal(rows=2048):
-    document = renamed(kit.document("causal_attention"), {512: rows})
-    document.pop("config", None)
-    return document
+    return sized("causal_attention", rows)
 
 
 def explained(document, target="v7x", *options, **config):
@@ -33,9 +37,8 @@ def explained(document, target="v7x", *options, **config):
         *options,
         text=json.dumps(document | {"config": LOOP | config}),
     )
-    said = [line for line in found.err.splitlines() if "of steps that there is" in line]
-    said += [line for line in found.err.splitlines() if "a loop, whatever" in line]
-    return said[0].partition("plan: step: ")[2] if said else None
+    said = re.findall(r"plan: step: (.* of steps that there is: .*|a loop, whatever .*)", found.err)
+    return said[0] if said else None
 
 
 @pytest.mark.parametrize(
