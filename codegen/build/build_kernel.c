@@ -53,6 +53,23 @@ static IntId block_index(Builder *b, const Operand *o, uint32_t d) {
 	return index;
 }
 
+/* The same at the grid's next point, of the last dim first; that of the last point is the first. */
+static IntId at_next_point(Builder *b, IntId index) {
+	Kernel *k = b->k;
+	IntId turns = NONE; /* all dims further in start anew */
+	for (uint32_t d = k->grid.count; d-- > 0;) {
+		if (k->grid.at[d].steps == 1)
+			continue;
+		IntId at = int_value(k, k->grid.at[d].at);
+		IntId last = int_binary(k, INT_EQ, at, int_const(k, k->grid.at[d].steps - 1));
+		IntId next = int_choose(k, last, int_const(k, 0), int_binary(k, INT_ADD, at, int_const(k, 1)));
+		index = int_substitute(k, index, k->grid.at[d].at,
+		                       turns == NONE ? next : int_choose(k, turns, next, at));
+		turns = turns == NONE ? last : int_binary(k, INT_AND, turns, last);
+	}
+	return index;
+}
+
 static void add_operand(Builder *b, uint32_t i) {
 	const Operand *o = &b->plan->operands.at[i];
 	const int64_t *array = o->within ? o->within->shape : o->shape;
@@ -72,7 +89,7 @@ static void add_operand(Builder *b, uint32_t i) {
 	if (o->space == SPACE_WINDOW) {
 		IntId *index = arena_array(b->a, o->rank + 1, sizeof *index);
 		for (uint32_t d = 0; d < o->rank; d++)
-			index[d] = block_index(b, o, d);
+			index[d] = o->next ? at_next_point(b, block_index(b, o, d)) : block_index(b, o, d);
 		buffer.index = index;
 	}
 	if (o->held)

@@ -236,6 +236,16 @@ static void add_bodies(Builder *b, const Loop *loop, KLoop *out) {
 	out->live = (int)int_max(1, (int64_t)(loop->bodies->live * 100));
 }
 
+static void add_next(Builder *b, uint32_t l, KLoop *out) {
+	const Loop *loop = &b->plan->loops.at[l];
+	for (uint32_t i = 0; i < loop->next.count; i++) {
+		const NextBlock *x = &loop->next.at[i];
+		KNext next = {.of = x->window == NONE ? b->operand[x->operand] : b->window[l][x->window],
+		              .by = b->operand[x->next]};
+		vec_push(b->a, &out->next, next);
+	}
+}
+
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */
 static bool never_runs(const Loop *loop) {
 	for (uint32_t i = 0; i < loop->rank; i++)
@@ -277,6 +287,7 @@ void build_loop(Builder *b, NodeId call) {
 		add_bodies(b, loop, out);
 	for (uint32_t w = 0; w < loop->windows.count; w++)
 		build_window(b, l, w, out);
+	add_next(b, l, out);
 	build_carried(b, l, out);
 	b->from = NULL;
 	b->flags = 0;

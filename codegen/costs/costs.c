@@ -184,15 +184,18 @@ static void add_exchanged(Planner *p) {
 	}
 }
 
+void operand_costs(const Plan *plan, Operand *o) {
+	o->fetches = operand_fetches(plan, o);
+	o->hbm_bytes = (double)o->fetches * block_hbm_bytes(o, o->block, o->index);
+}
+
 void plan_costs(Planner *p) {
 	Plan *plan = p->plan;
 	add_work(p, plan->root, grid_points(plan), &plan->flops, &plan->mxu_seconds);
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		Operand *o = &plan->operands.at[i];
-		if (o->space != SPACE_WINDOW)
-			continue;
-		o->fetches = operand_fetches(plan, o);
-		o->hbm_bytes = (double)o->fetches * block_hbm_bytes(o, o->block, o->index);
+		if (o->space == SPACE_WINDOW)
+			operand_costs(plan, o);
 	}
 	for (uint32_t l = 0; l < plan->loops.count; l++) {
 		double times = loop_copies(p, l);

@@ -55,6 +55,8 @@ double node_runs(Planner *p, NodeId n);
 /* Of gathers and scatters: how many positions there are, and the bytes that copies of them move. */
 double places_rows(const Places *s);
 double places_bytes(const Plan *p, const Places *s);
+/* Of an operand in windows: how often they are copied, and the bytes. */
+void operand_costs(const Plan *plan, Operand *o);
 double block_hbm_bytes(const Operand *o, const int64_t *block, const Affine *index);
 
 #endif

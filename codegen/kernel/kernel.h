@@ -244,6 +244,11 @@ typedef struct KHanded {
 	BufferId scratch, odd; /* will carry it, and from even steps to odd ones; NONE: it is handed on as a value */
 } KHanded;
 
+/* In place of a window of a loop, or an operand's block: that of the grid's next point, of its loop's first step. */
+typedef struct KNext {
+	BufferId of, by;
+} KNext;
+
 /* A loop before a driver (drive_*.c) makes copies and calls of it; without dims it runs while the first value that it
  * carries, a bool, is set. Its statement's arguments are the initial values,
  * its results what is carried out; its region has the steps' numbers and carried values as parameters and ends with a
@@ -264,12 +269,16 @@ typedef struct KLoop {
 	bool paired;          /* two steps are to stand in one iteration: rewrite_pairs.c */
 	bool across;          /* the last step starts the copies of the first windows of what runs next: drive_fori.c,
 	                         drive_items.c */
-	bool fenced;          /* of a fori_loop: each iteration stands there, behind a fence: drive_fori.c */
-	bool lane_sums;       /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
-	int unroll;           /* the compiler is to put so many steps in one iteration; 0: one */
-	VEC(KHanded) handed;  /* from what is marked to the rest */
-	VEC(int64_t) bodies;  /* it is to be straight code for each of these numbers of steps, no other is there, ... */
-	int live;             /* ... of which masks leave so many percent: drive_bodies.c */
+	VEC(KNext)
+	next;                /* what runs ahead of the first step is to run at the grid point before, of these:
+	                        rewrite_points.c */
+	bool once;           /* it does: only the first point runs what stands before the loop */
+	bool fenced;         /* of a fori_loop: each iteration stands there, behind a fence: drive_fori.c */
+	bool lane_sums;      /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
+	int unroll;          /* the compiler is to put so many steps in one iteration; 0: one */
+	VEC(KHanded) handed; /* from what is marked to the rest */
+	VEC(int64_t) bodies; /* it is to be straight code for each of these numbers of steps, no other is there, ... */
+	int live;            /* ... of which masks leave so many percent: drive_bodies.c */
 	int64_t columns, rows;         /* ... and of some 256 of its rows so many columns */
 	IntId runs;                    /* how often the region runs; NONE: once for each step */
 	RegionId before, behind, tail; /* what runs before, behind, and in the peeled step behind all; NONE */

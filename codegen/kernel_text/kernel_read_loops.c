@@ -280,6 +280,13 @@ static void read_bodies(KReader *r, KLoop *loop) {
 	loop->rows = kread_number(r, "how many rows a step has", 1, INT32_MAX);
 }
 
+static void read_next(KReader *r, KLoop *loop) {
+	KNext next = {.by = kread_known(r, ENTRY_BUFFER)};
+	kread_expect(r, "for");
+	next.of = kread_known(r, ENTRY_BUFFER);
+	vec_push(r->a, &loop->next, next);
+}
+
 static void read_region(KReader *r, StmtId loop, RegionId *region) {
 	*region = kernel_region(r->k, loop);
 	kread_block(r, *region, NULL, NULL);
@@ -287,9 +294,9 @@ static void read_region(KReader *r, StmtId loop, RegionId *region) {
 
 /* A line of the loop itself: its first word is followed by another, or by nothing. */
 static bool read_loop_line(KReader *r, void *data) {
-	static const char *const words[] = {"dim",    "peel", "mask",   "skew",      "window", "hand",
-	                                    "pairs",  "runs", "before", "behind",    "unroll", "across",
-	                                    "fenced", "tail", "bodies", "lane_sums", NULL};
+	static const char *const words[] = {"dim",    "peel",      "mask",   "skew",   "window", "hand",   "pairs",
+	                                    "runs",   "before",    "behind", "unroll", "across", "fenced", "tail",
+	                                    "bodies", "lane_sums", "next",   "once",   NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -315,7 +322,9 @@ static bool read_loop_line(KReader *r, void *data) {
 	case 12: loop->fenced = true; break;
 	case 13: read_region(r, *stmt, &loop->tail); break;
 	case 14: read_bodies(r, loop); break;
-	default: loop->lane_sums = true; break;
+	case 15: loop->lane_sums = true; break;
+	case 16: read_next(r, loop); break;
+	default: loop->once = true; break;
 	}
 	return true;
 }

@@ -377,6 +377,8 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		put_line(t, "pairs");
 	if (loop->across)
 		put_line(t, "across");
+	if (loop->once)
+		put_line(t, "once");
 	if (loop->fenced)
 		put_line(t, "fenced");
 	if (loop->lane_sums)
@@ -400,6 +402,14 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 	}
 	for (uint32_t i = 0; i < loop->windows.count; i++)
 		put_loop_window(t, &loop->windows.at[i]);
+	for (uint32_t i = 0; i < loop->next.count; i++) {
+		line_start(t);
+		text_put(t->out, "next ");
+		ktext_buffer(t, loop->next.at[i].by);
+		text_put(t->out, " for ");
+		ktext_buffer(t, loop->next.at[i].of);
+		line_end(t);
+	}
 	put_loop_region(t, "before", loop->before);
 	put_loop_region(t, "behind", loop->behind);
 	put_loop_region(t, "tail", loop->tail);

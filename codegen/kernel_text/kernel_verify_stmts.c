@@ -667,6 +667,31 @@ static bool bodies_fit(Verifier *v, const KLoop *loop) {
 	return fits || kverify_error(v, "kernel-structure", NULL, "what stands behind a loop of bodies is plain");
 }
 
+/* In place of a window, or of an operand, its shape stands for it; what then runs once lies in scratch. */
+static bool next_fits(Verifier *v, const KLoop *loop) {
+	bool handed = loop->type == LOOP_FORI && !loop->bodies.count && v->k->grid.count > 0 && !copies_windows(loop) &&
+	              kernel_stmt(v->k, v->stmt)->region == v->k->body;
+	for (uint32_t i = 0; i < loop->next.count && handed; i++) {
+		const KNext *x = &loop->next.at[i];
+		const KBuffer *of = &v->k->buffers.at[x->of], *by = &v->k->buffers.at[x->by];
+		if (!v->buffer_seen[x->of] || !v->buffer_seen[x->by])
+			return kverify_error(v, "kernel-undefined", NULL,
+			                     "a block of the next point is not in scope here");
+		if (by->role != BUFFER_IN || by->space != KSPACE_VMEM || of->dtype != by->dtype ||
+		    !kernel_same_shape(of->rank, of->shape, by->rank, by->shape))
+			return kverify_error(v, "kernel-type", "name an operand in VMEM of its shape",
+			                     "%s cannot stand for %s", kverify_buffer_name(v, x->by),
+			                     kverify_buffer_name(v, x->of));
+	}
+	for (uint32_t i = kernel_stmt(v->k, v->stmt)->result_count; loop->once && i < loop->carried.count; i++)
+		handed = handed && loop->place.at[i] != NONE;
+	handed = handed && (!loop->once || loop->before != NONE);
+	return handed || (!loop->next.count && !loop->once) ||
+	       kverify_error(v, "kernel-structure", NULL,
+	                     "what a grid point computes for the next one is of a fori_loop of the kernel that copies "
+	                     "nothing, and lies in scratch");
+}
+
 static bool kverify_loop(Verifier *v) {
 	const KLoop *loop = kernel_stmt(v->k, v->stmt)->loop;
 	if (!loop)
@@ -699,7 +724,7 @@ static bool kverify_loop(Verifier *v) {
 		kverify_define_value(v, loop->ragged);
 	for (uint32_t i = 0; i < loop->windows.count; i++)
 		kverify_define_buffer(v, loop->windows.at[i].buffer);
-	bool fits = before_fits(v, loop);
+	bool fits = next_fits(v, loop) && before_fits(v, loop);
 	for (uint32_t i = 0; i < results; i++)
 		kverify_define_value(v, loop->carried.at[i]);
 	fits = fits && (loop->tail == NONE || loop_region_fits(v, loop->tail, 0, results));

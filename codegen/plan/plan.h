@@ -118,6 +118,7 @@ typedef struct Operand {
 	int64_t fetches;        /* windows copied over the whole grid */
 	double hbm_bytes;       /* moved between HBM and VMEM over the whole kernel, mean blocks counted */
 	uint32_t alias_of;      /* output: the input operand whose buffer it takes over; NONE */
+	bool next;              /* SPACE_WINDOW: the block is that of the grid's next point: points.c */
 	const Held *held;       /* NULL: each visit stores the whole block, and nothing else touches it */
 	const char *why;        /* why this space and block: one line */
 } Operand;
@@ -339,6 +340,13 @@ typedef struct Bodies {
 	int64_t columns; /* that it leaves of some block of rows, at most */
 } Bodies;
 
+/* What runs ahead of a loop's first step finds the grid's next point's part of a window, or of an operand, in a block
+ * of its own: points.c. */
+typedef struct NextBlock {
+	uint32_t operand, window; /* NONE: it is all of the operand's block */
+	uint32_t next;            /* the operand with the block */
+} NextBlock;
+
 typedef struct Loop {
 	GraphId graph;
 	NodeId call;
@@ -352,20 +360,22 @@ typedef struct Loop {
 	bool masked; /* its step function takes a flag `ragged`: that step masks */
 	VEC(Window) windows;
 	VEC(Carry) carries;
-	bool skewed;               /* each step computes what the next one starts with, or */
-	int ahead;                 /* one so many steps later: more than one only where the loop is unrolled */
-	VEC(Handed) handed;        /* and hands it on */
-	const char *skew_why;      /* why, or why not */
-	double overlap_seconds;    /* of a step's matmuls that can run beside the step before: skew.c */
-	bool paired;               /* two steps of a skewed fori_loop stand in one iteration */
-	bool fenced;               /* and each iteration, straight code of its own, behind a fence: it is unrolled */
-	bool flagged;              /* choices by position are made under a flag of the last steps: counted.c */
-	bool cut;                  /* ... which are computed in blocks: rewrite_blocks.c */
-	NodeId choice;             /* of bodies: the choice by position */
-	const Bodies *bodies;      /* it is no loop, and all of its steps are flagged; NULL */
-	const char *bodies_why;    /* why, or why not; NULL: it could not */
-	const char *cut_why;       /* why, or why not; NULL if it is not flagged */
-	bool unmasked;             /* steps that masks leave whole are computed without: rewrite_unmasked.c */
+	bool skewed;            /* each step computes what the next one starts with, or */
+	int ahead;              /* one so many steps later: more than one only where the loop is unrolled */
+	VEC(Handed) handed;     /* and hands it on */
+	const char *skew_why;   /* why, or why not */
+	double overlap_seconds; /* of a step's matmuls that can run beside the step before: skew.c */
+	bool paired;            /* two steps of a skewed fori_loop stand in one iteration */
+	VEC(NextBlock) next;    /* what runs ahead of its first step is computed by the grid point before, of these; */
+	const char *next_why;   /* why, or why not; NULL: it could not */
+	bool fenced;            /* and each iteration, straight code of its own, behind a fence: it is unrolled */
+	bool flagged;           /* choices by position are made under a flag of the last steps: counted.c */
+	bool cut;               /* ... which are computed in blocks: rewrite_blocks.c */
+	NodeId choice;          /* of bodies: the choice by position */
+	const Bodies *bodies;   /* it is no loop, and all of its steps are flagged; NULL */
+	const char *bodies_why; /* why, or why not; NULL: it could not */
+	const char *cut_why;    /* why, or why not; NULL if it is not flagged */
+	bool unmasked;          /* steps that masks leave whole are computed without: rewrite_unmasked.c */
 	const char *unmasked_why;  /* why, or why not; NULL: it has no such mask */
 	const char *pair_why;      /* why, or why not; NULL if it is not skewed */
 	bool across;               /* the last step copies the first windows of what runs next */

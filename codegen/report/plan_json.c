@@ -385,6 +385,7 @@ static void put_loop(Json *j, const Loop *l) {
 	put_bool(j, "paired", l->paired);
 	put_bool(j, "fenced", l->fenced);
 	put_bool(j, "across", l->across);
+	put_bool(j, "ahead_across", l->next.count > 0);
 	put_bool(j, "unmasked", l->unmasked);
 	put_bool(j, "lane_sums", l->lane_sums);
 	put_bool(j, "blocks", l->cut);

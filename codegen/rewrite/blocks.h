@@ -93,7 +93,9 @@ typedef struct Blocks {
 	uint32_t parts;  /* blocks of rows */
 	Step steps[MASK_STEPS];
 	uint32_t count;
-	StmtId rest; /* what stands behind them, from here on, goes on block by block; NONE: it does not */
+	StmtId next;        /* what runs ahead of the next point's first step, of which nothing is masked; NONE */
+	StmtId *next_store; /* by result of it: where that goes */
+	StmtId rest;        /* what stands behind them, from here on, goes on block by block; NONE: it does not */
 	MadeList *made;
 	ThroughList *through;
 } Blocks;

@@ -615,6 +615,30 @@ static FunctionId define_body(Fori *f) {
 
 /* ---- around the body -------------------------------------------------------------------------------------------- */
 
+/* The first of all grid points; of one point that is it: NONE. */
+static IntId first_point(Driver *d) {
+	Kernel *k = d->k;
+	IntId all = NONE;
+	for (uint32_t g = 0; g < k->grid.count; g++)
+		if (k->grid.at[g].steps > 1)
+			all = all == NONE ? int_first(k, g) : int_binary(k, INT_AND, all, int_first(k, g));
+	return all;
+}
+
+/* What stands before the loop: once in all, or at each point. */
+static void run_before(Fori *f, ValueId *values) {
+	Driver *d = f->d;
+	const KLoop *loop = d->loop;
+	IntId first = loop->once ? first_point(d) : NONE;
+	Cursor outer = d->at;
+	if (loop->before == NONE)
+		return;
+	if (first != NONE)
+		drive_when(d, first, "first");
+	drive_region(d, loop->before, &outside, &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
+	d->at = first == NONE ? d->at : outer;
+}
+
 /* The loop's statement; `values` of what it passes on. */
 static void run_body(Fori *f, FunctionId body, ValueId *values) {
 	Driver *d = f->d;
@@ -622,9 +646,7 @@ static void run_body(Fori *f, FunctionId body, ValueId *values) {
 	const KLoop *loop = d->loop;
 	KArgs args = {0};
 	start_first(f);
-	if (loop->before != NONE)
-		drive_region(d, loop->before, &outside,
-		             &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
+	run_before(f, values);
 	if (loop->rank)
 		vec_push(k->arena, &args, karg_int(drive_runs(d)));
 	for (uint32_t i = 0; i < loop->carried.count; i++)
@@ -659,9 +681,7 @@ static void run_fenced(Fori *f, ValueId *values) {
 	Kernel *k = d->k;
 	const KLoop *loop = d->loop;
 	IntId always = int_binary(k, INT_GE, int_value(k, drive_program(d)[0]), int_const(k, 0));
-	if (loop->before != NONE)
-		drive_region(d, loop->before, &outside,
-		             &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
+	run_before(f, values);
 	KFor *each = arena_alloc(k->arena, sizeof *each);
 	*each = (KFor){.step = loop->dim[0].step, .end = drive_runs(d)};
 	StmtId s = drive_put(d, K_FOR, 0, NULL);

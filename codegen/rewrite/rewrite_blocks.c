@@ -362,6 +362,34 @@ static bool find_ahead(Blocks *b, Step *step, const uint32_t *uses) {
 	return true;
 }
 
+/* Behind the loop: the call of which all results go to scratch, and that is none of the steps' own. */
+static bool is_next(Blocks *b, StmtId s, const uint32_t *uses) {
+	const Kernel *k = b->k;
+	const KStmt *call = kernel_stmt(k, s);
+	bool own = call->op != K_CALL || call->function == b->step || call->result_count == 0;
+	for (uint32_t t = 0; t < b->count; t++)
+		own = own || b->steps[t].ahead == s;
+	uint32_t stored = 0;
+	b->next_store = arena_array(k->arena, call->result_count + 1, sizeof *b->next_store);
+	for (StmtId x = own ? NONE : call->next; x != NONE; x = kernel_stmt(k, x)->next)
+		if (stores_handed(k, x, s) && uses[kernel_arg(k, x, 1)->value] == 1) {
+			b->next_store[kernel_arg(k, x, 1)->value - call->result] = x;
+			stored++;
+		}
+	return !own && stored == call->result_count;
+}
+
+static void find_next(Blocks *b, const uint32_t *uses) {
+	const Kernel *k = b->k;
+	StmtId s = b->steps[0].call, end = kernel_stmt(k, b->steps[b->count - 1].call)->next;
+	while (kernel_stmt(k, s)->prev != NONE && kernel_stmt(k, kernel_stmt(k, s)->prev)->op != K_FORI)
+		s = kernel_stmt(k, s)->prev;
+	b->next = NONE;
+	for (bool behind = kernel_stmt(k, s)->prev != NONE; behind && b->next == NONE && s != end;
+	     s = kernel_stmt(k, s)->next)
+		b->next = is_next(b, s, uses) ? s : NONE;
+}
+
 /* Where the flag is set the step does not read it: it is of all columns, masked or not. */
 static bool unread_if_masked(const Blocks *b, ValueId v) {
 	const Kernel *k = b->k;
@@ -484,6 +512,49 @@ static void join_ahead(Blocks *b, const Step *step) {
 	}
 }
 
+/* What the steps are given from a place in scratch; NONE. */
+static ValueId parameter_at(const Blocks *b, RefId place) {
+	const Kernel *k = b->k;
+	const KFunction *f = &k->functions.at[b->step];
+	for (uint32_t t = 0; t < b->count; t++)
+		for (uint32_t i = 0; i < f->parameters.count; i++) {
+			StmtId def = f->parameters.at[i].kind == PARAMETER_VALUE
+			                     ? kernel_def_of(k, *kernel_arg(k, b->steps[t].call, i))
+			                     : NONE;
+			if (def != NONE && kernel_stmt(k, def)->op == K_LOAD &&
+			    same_place(k, kernel_arg(k, def, 0)->ref, place))
+				return f->parameters.at[i].id;
+		}
+	return NONE;
+}
+
+/* What the next point's first step finds in scratch lies there as what the steps behind the loop do. */
+static bool join_next(Blocks *b) {
+	const Kernel *k = b->k;
+	FunctionId f = kernel_stmt(k, b->next)->function;
+	StmtId end = region_last(k, k->functions.at[f].body);
+	blocks_join_function(b, f);
+	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
+		ValueId parameter = parameter_at(b, kernel_arg(k, b->next_store[i], 0)->ref);
+		KArg x = *kernel_arg(k, end, i);
+		if (!block_is_tile(k, x) || parameter == NONE)
+			return false;
+		blocks_join_values(b, kernel_stmt(k, b->next)->result + i, x.value);
+		blocks_join_values(b, x.value, parameter);
+	}
+	return true;
+}
+
+static bool next_has_rows(Blocks *b) {
+	const Kernel *k = b->k;
+	FunctionId f = kernel_stmt(k, b->next)->function;
+	StmtId end = region_last(k, k->functions.at[f].body);
+	bool all = dims_differ(b, f);
+	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++)
+		all = all && block_value_dim(b, kernel_arg(k, end, i)->value, b->rows) != NONE;
+	return all;
+}
+
 /* With the mask's last dim but `axis` from its end as rows, and the other as columns. */
 static bool takes_rows(Blocks *b, uint32_t axis) {
 	const KValue *mask = &b->k->values.at[kernel_stmt(b->k, b->where)->result];
@@ -503,6 +574,8 @@ static bool takes_rows(Blocks *b, uint32_t axis) {
 		if (f != NONE && !(dims_differ(b, f) && gives_rows(b, f, &b->steps[t]) && folds_to_results(b, f)))
 			return false;
 	}
+	if (b->next != NONE && !next_has_rows(b))
+		return false;
 	return dims_differ(b, b->step) && gives_rows(b, b->step, NULL) && blocks_know_step(b);
 }
 
@@ -597,6 +670,28 @@ static void end_group(Blocks *b, Group *group, uint32_t g, KArg *results) {
 		put_rest(group);
 	for (uint32_t i = 0; i < kernel_stmt(b->k, last->call)->result_count; i++)
 		results[(size_t)i * b->parts + g] = karg_value(group->done[kernel_stmt(b->k, last->call)->result + i]);
+}
+
+/* What runs ahead of the next point's first step, of the block's rows and all columns. */
+static void put_next(Group *g) {
+	Kernel *k = g->b->k;
+	if (g->b->next == NONE)
+		return;
+	KStmt call = *kernel_stmt(k, g->b->next);
+	g->cut[1] = (Part){0, g->b->size[1]};
+	put_call(g, g->b->next, false);
+	for (uint32_t i = 0; i < call.result_count; i++) {
+		RefId place = kernel_arg(k, g->b->next_store[i], 0)->ref;
+		KArg ref = ref_cut(g, place, block_value_axis(call.result + i, 0));
+		put(g, K_STORE, 2, (const KArg[]){ref, karg_value(g->done[call.result + i])}, 0, NULL);
+	}
+}
+
+static void remove_next(Blocks *b) {
+	for (uint32_t i = 0; b->next != NONE && i < kernel_stmt(b->k, b->next)->result_count; i++)
+		kernel_remove(b->k, b->next_store[i]);
+	if (b->next != NONE)
+		kernel_remove(b->k, b->next);
 }
 
 /* What reads the whole steps' results reads those of all blocks. */
@@ -696,8 +791,12 @@ static void cut_steps(Blocks *b) {
 		if (ahead != NONE)
 			join_ahead(b, &b->steps[t]);
 	}
+	find_next(b, uses);
+	if (b->next != NONE && (!computes_only(k, kernel_stmt(k, b->next)->function) || !join_next(b)))
+		return;
 	if ((!takes_rows(b, 0) && !takes_rows(b, 1)) || !find_blocks(b))
 		return;
+	remove_next(b);
 	StmtId before = kernel_stmt(k, b->steps[b->count - 1].call)->next;
 	b->rest = blocks_find_rest(b) ? before : NONE;
 	uint32_t results = kernel_stmt(k, b->steps[0].call)->result_count;
@@ -706,8 +805,10 @@ static void cut_steps(Blocks *b) {
 	for (uint32_t g = 0; g <= b->parts; g++) {
 		if (g < b->parts)
 			start_group(b, &groups[g], g, before);
-		if (g > 0)
-			end_group(b, &groups[g - 1], g - 1, given);
+		if (g == 0)
+			continue;
+		end_group(b, &groups[g - 1], g - 1, given);
+		put_next(&groups[g - 1]);
 	}
 	if (b->rest == NONE)
 		join_groups(b, before, given);
@@ -780,21 +881,22 @@ void rewrite_blocks(Kernel *k) {
 	StmtIds calls = k->blocks ? kernel_stmts_of(k, K_CALL) : (StmtIds){0};
 	MadeList made = {0};
 	ThroughList through = {0};
+	bool *seen = arena_array(k->arena, calls.count + 1, sizeof *seen);
 	k->blocks = false;
-	for (uint32_t i = 0; i < calls.count;) {
+	for (uint32_t i = 0; i < calls.count; i++) {
 		Blocks b = {.k = k, .made = &made, .through = &through, .region = kernel_stmt(k, calls.at[i])->region};
 		FunctionId f = kernel_stmt(k, calls.at[i])->function;
-		bool more = sets_flag(k, calls.at[i]);
+		bool more = !seen[i] && sets_flag(k, calls.at[i]);
 		for (uint32_t j = i; more && j < calls.count; j++) {
 			bool own = sets_flag(k, calls.at[j]) && kernel_stmt(k, calls.at[j])->function == f &&
 			           kernel_stmt(k, calls.at[j])->region == b.region;
 			if (own && b.count < MASK_STEPS)
 				b.steps[b.count].call = calls.at[j];
 			b.count += own;
+			seen[j] = seen[j] || own;
 		}
 		if (b.count > 0 && b.count <= MASK_STEPS)
 			cut_steps(&b);
-		i += b.count ? b.count : 1;
 	}
 	if (made.count)
 		drop_uncalled(k, &made);

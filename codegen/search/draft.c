@@ -90,6 +90,9 @@ static void remark_loops(Plan *plan) {
 		if (l->across)
 			plan_remark(plan, "%s: the next %s's first windows are copied in the last step: %s", l->name,
 			            l->parent == NONE ? "point" : "item", l->across_why);
+		if (l->next_why)
+			plan_remark(plan, "%s: what runs ahead of the first step is computed %s: %s", l->name,
+			            l->next.count ? "by the grid point before" : "before the loop", l->next_why);
 		if (l->peeled)
 			plan_remark(plan, "%s: the last step has %lld of %lld lanes; it runs after the loop%s", l->name,
 			            (long long)l->dim[0].tail, (long long)l->dim[0].step,
@@ -165,6 +168,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 	if (plan_fit(&p)) {
 		plan->seconds = plan_seconds(&p);
 		plan_keep_invariants(&p);
+		plan_points(&p);
 		return plan_third(&p);
 	}
 	if (!way.trial)

@@ -54,11 +54,15 @@ bool plan_fit(Planner *p);
 /* third.c: a third buffer of what each grid point reads, where that is faster and fits; false after a diagnostic: it is
  * asked for, and cannot be. */
 bool plan_third(Planner *p);
+/* One core runs the grid's points, in order: of the plan, and of its kernel. */
+void plan_walk_in_order(Plan *plan, const char *why);
 /* Some window could give up its second buffer. */
 bool plan_may_give_up(Planner *p);
 /* It does not fit: the diagnostic, with what would. */
 void plan_refuse_vmem(Planner *p);
 bool refused_for_vmem(const Diagnostic *d); /* it is such a one */
+/* points.c: of a plan that fits, what its loop's first step starts with is computed by the grid point before. */
+void plan_points(Planner *p);
 void plan_walk(Planner *p);                 /* walk.c: after plan_costs() and plan_seconds() */
 /* invariants.c: decides, of a plan that fits. And what its grid is then. */
 void plan_keep_invariants(Planner *p);

@@ -76,12 +76,12 @@ static void set_buffers(Plan *plan, uint32_t i, int count) {
 			plan->kernel->buffers.at[b].buffers = count;
 }
 
-static void walk_in_order(Plan *plan) {
+void plan_walk_in_order(Plan *plan, const char *why) {
 	for (uint32_t k = 0; k < plan->grid.count; k++) {
 		if (!plan->grid.at[k].parallel)
 			continue;
 		plan->grid.at[k].parallel = plan->kernel->grid.at[k].parallel = false;
-		plan->grid.at[k].why = "one core copies the blocks of two points ahead";
+		plan->grid.at[k].why = why;
 	}
 }
 
@@ -155,7 +155,7 @@ bool plan_third(Planner *p) {
 		cycles_with(p, third, THIRD - 1, &computes);
 		return true;
 	}
-	walk_in_order(plan);
+	plan_walk_in_order(plan, "one core copies the blocks of two points ahead");
 	fuse_nothing(p);
 	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three,
 	            two);

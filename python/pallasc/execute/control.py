@@ -318,6 +318,7 @@ def _loop(code, stmt, scope):
         inner.names[window.name] = own.names[window.name] = memory
     windows = [own.names[w.name] for w in loop.windows] if loop.runs is None else []
     regions = {"before": _part(code, loop.beside.get("before"), inner)}
+    left = [place(whole(name), scope) for name in loop.places[len(gets) :] if loop.once]
     slots = []
     for name, t in zip(loop.carried, types, strict=True):
         slots.append(code.define(inner, name, t))
@@ -346,7 +347,9 @@ def _loop(code, stmt, scope):
     def drive(e):
         values = [get(e) for get in gets]
         sizes = [count(e) for count in counts]
-        if regions["before"]:
+        if loop.once and any(e[POINT]):
+            values += [found.view(e).copy() for found in left]
+        elif regions["before"]:
             values += run(e, regions["before"], [])
         while not counts and values[0]:
             values = run(e, body, values)

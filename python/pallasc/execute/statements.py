@@ -108,15 +108,15 @@ def _fori(lines, line, stmt):
 
 
 def _carried(line):
-    """`name = initial`, `name: type = _`, and scratch: (name, initial, type or None)."""
+    """`name = initial`, `name: type = _`, and scratch: (name, initial, its place, type or None)."""
     name = line.name()
     type_ = ex.value_type(line) if line.accept(":") else None
     line.expect("=")
     initial = ex.argument(line)
-    for word in ("in", "odd"):
-        if line.accept(word):
-            line.name("a scratch buffer")
-    return name, initial, type_
+    place = line.name("a scratch buffer") if line.accept("in") else None
+    if line.accept("odd"):
+        line.name("a scratch buffer")
+    return name, initial, place, type_
 
 
 def _count(line):
@@ -137,7 +137,7 @@ def _for(lines, line, stmt):
     if line.accept("carry"):
         carried = line.items("(", lambda: _carried(line), ")")
         each.carried = [name for name, *_ in carried]
-        stmt.args = [initial for _, initial, _ in carried]
+        stmt.args = [initial for _, initial, *_ in carried]
     if line.accept("slice"):
         line.name("the slice's name")
         line.integer()
@@ -203,7 +203,8 @@ def _loop(lines, line, stmt):
         carried = line.items("(", lambda: _carried(line), ")")
         loop.carried = [name for name, *_ in carried]
         loop.types = [type_ for *_, type_ in carried if type_ is not None]
-        stmt.args = [initial for _, initial, _ in carried]
+        loop.places = [place for *_, place, _ in carried]
+        stmt.args = [initial for _, initial, *_ in carried]
     _end(line, stmt, brace=True)
     _loop_lines(lines, loop)
     if [dim.name for dim in loop.dims] != steps:
@@ -223,6 +224,8 @@ _LOOP_WORDS = (
     "runs",
     "unroll",
     "window",
+    "next",
+    "once",
     "before",
     "behind",
     "tail",
@@ -251,6 +254,8 @@ def _loop_lines(lines, loop):
             loop.positions = word == "mask" and line.peek() is None
         elif word == "skew":
             loop.ahead = True
+        elif word == "once":
+            loop.once = True
 
 
 def _loop_dim(line):

@@ -147,6 +147,8 @@ class Loop:
     types: list = field(default_factory=list)  # of what is carried and does not come out
     runs: tuple | None = None  # how often its region does; None: once for each step
     beside: dict = field(default_factory=dict)  # before, behind, tail: statements
+    places: list = field(default_factory=list)  # of what is carried: the scratch that holds it
+    once: bool = False  # what stands before it is the first grid point's: others find it in scratch
 
     @property
     def last(self):

@@ -1,0 +1,176 @@
+/* rewrite_points.c - what runs ahead of a loop's first step runs at the grid point before, of that point's own blocks
+ * (points.c decides where): beside its last step, where before the loop nothing could. Only the first point runs it
+ * before its loop.
+ *
+ *     loop step(j) ... carry (...) {                       def step_ahead_next() { ... k_next_ref[...] ... }
+ *       runs (7)                                           loop step(j) ... carry (...) {
+ *       window k_win: ...                                    runs (7)
+ *       next k_next_ref for k_win                            window k_win: ...
+ *       before {                                             once
+ *         s = call step_ahead(k_win[...] at (0))             before { ... }
+ *         yield s                                            behind {
+ *       }                                                      s_next = call step_ahead_next()
+ *       behind {                                               m = call step(s, .. at (7), m)
+ *         m = call step(s, .. at (7), m)                       store s_ref[...], s_next
+ *         yield m                                              yield m
+ *       }                                                    }
+ *       ...                                                  ...
+ *     }                                                    } */
+#include "rewrite.h"
+
+typedef struct Points {
+	Kernel *k;
+	KLoop *loop;
+	StmtId stmt;
+	StmtId ahead; /* the call before the loop */
+	RegionId to;  /* of the function that is made */
+	BufferId *by; /* by buffer: the block that stands for it there; NONE */
+	ValueId *now; /* by value of what is copied, the first `count`: what it is there; NONE */
+	uint32_t count;
+} Points;
+
+/* The block that stands for a buffer; NONE: nothing does. */
+static BufferId next_for(const Points *p, BufferId b) {
+	for (uint32_t i = 0; i < p->loop->next.count; i++)
+		if (p->loop->next.at[i].of == b)
+			return p->loop->next.at[i].by;
+	return NONE;
+}
+
+static void read_next(const Points *p, StmtId s) {
+	Kernel *k = p->k;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		BufferId by = x.kind == KARG_REF ? p->by[k->refs.at[x.ref].buffer] : NONE;
+		if (by == NONE)
+			continue;
+		KRef ref = k->refs.at[x.ref];
+		*kernel_arg(k, s, i) = karg_ref(kernel_ref(k, by, ref.rank, ref.dim));
+	}
+}
+
+/* A statement of the kernel, ahead of the loop, which makes what the loop reads; NONE. */
+static StmtId outside(const Points *p, KArg x) {
+	const Kernel *k = p->k;
+	StmtId def = kernel_def_of(k, x);
+	return def != NONE && kernel_stmt(k, def)->region == k->body ? def : NONE;
+}
+
+static void copy_here(Points *p, StmtId s) {
+	Kernel *k = p->k;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = *kernel_arg(k, s, i);
+		if (outside(p, x) != NONE && x.value < p->count && p->now[x.value] == NONE)
+			copy_here(p, outside(p, x));
+	}
+	StmtId copy = kernel_copy(k, p->to, s, p->now, p->count, true);
+	read_next(p, copy);
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->result_count; i++)
+		k->values.at[kernel_stmt(k, copy)->result + i].as = kernel_stmt(k, s)->result + i;
+}
+
+/* The function once more, of the next point's blocks: of what it takes the windows among them are no parameters. */
+static FunctionId define_next(Points *p, KArgs *args) {
+	Kernel *k = p->k;
+	FunctionId of = kernel_stmt(k, p->ahead)->function;
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN, arena_printf(k->arena, "%s_next", k->functions.at[of].name));
+	StmtId def = kernel_insert_before(k, p->stmt, K_DEF, 0, NULL, 0, NULL);
+	RegionId body = k->functions.at[f].body;
+	kernel_stmt(k, def)->function = f;
+	kernel_stmt(k, def)->from = kernel_stmt(k, p->stmt)->from;
+	k->regions.at[body].owner = def;
+	p->to = body;
+	p->by = arena_array(k->arena, k->buffers.count, sizeof *p->by);
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		p->by[b] = next_for(p, b);
+	p->count = k->values.count;
+	p->now = kernel_value_map(k);
+	for (uint32_t i = 0; i < k->functions.at[of].parameters.count; i++) {
+		KParameter x = k->functions.at[of].parameters.at[i];
+		KArg given = i < kernel_stmt(k, p->ahead)->arg_count ? *kernel_arg(k, p->ahead, i)
+		                                                     : (KArg){.kind = KARG_NONE};
+		if (x.kind == PARAMETER_BUFFER && given.kind == KARG_REF)
+			p->by[x.id] = next_for(p, k->refs.at[given.ref].buffer);
+		if (x.kind == PARAMETER_BUFFER && p->by[x.id] != NONE)
+			continue;
+		if (x.kind != PARAMETER_BUFFER)
+			x.id = p->now[x.id] = kernel_value_like(k, x.id);
+		vec_push(k->arena, &k->functions.at[f].parameters, x);
+		if (given.kind != KARG_NONE)
+			vec_push(k->arena, args, given);
+	}
+	for (StmtId s = region_first(k, k->functions.at[of].body); s != NONE; s = kernel_stmt(k, s)->next)
+		copy_here(p, s);
+	return f;
+}
+
+/* Of what is handed on, the first. */
+static uint32_t handed(const Points *p) { return kernel_stmt(p->k, p->stmt)->result_count; }
+
+/* Its scratch is still to be read by the call. */
+static bool reads_handed(const Points *p, StmtId call) {
+	const Kernel *k = p->k;
+	for (uint32_t i = 0; i < kernel_stmt(k, call)->arg_count; i++) {
+		KArg x = *kernel_arg(k, call, i);
+		for (uint32_t c = handed(p); c < p->loop->carried.count; c++)
+			if (x.kind == KARG_VALUE && x.value == p->loop->carried.at[c])
+				return true;
+	}
+	return false;
+}
+
+static StmtId last_call(const Kernel *k, RegionId r) {
+	StmtId s = region_last(k, r);
+	while (s != NONE && kernel_stmt(k, s)->op != K_CALL)
+		s = kernel_stmt(k, s)->prev;
+	return s;
+}
+
+/* What the call gives goes to scratch, before a statement. */
+static void put_stores(const Points *p, StmtId call, StmtId before) {
+	Kernel *k = p->k;
+	for (uint32_t i = 0; i < kernel_stmt(k, call)->result_count; i++) {
+		RefId place = kernel_ref(k, p->loop->place.at[handed(p) + i], 0, NULL);
+		KArg x = karg_value(kernel_stmt(k, call)->result + i);
+		kernel_insert_before(k, before, K_STORE, 2, (const KArg[]){karg_ref(place), x}, 0, NULL);
+	}
+}
+
+/* The loop is as rewrite_skew() and rewrite_pairs() make it, and all that is handed on lies in scratch. */
+static bool fits(Points *p) {
+	const Kernel *k = p->k;
+	const KLoop *loop = p->loop;
+	bool all = loop->next.count > 0 && loop->before != NONE && loop->behind != NONE;
+	for (uint32_t c = handed(p); all && c < loop->carried.count; c++)
+		all = loop->place.at[c] != NONE;
+	p->ahead = all ? region_first(k, loop->before) : NONE;
+	return all && kernel_stmt(k, p->ahead)->op == K_CALL && last_call(k, loop->behind) != NONE &&
+	       kernel_stmt(k, p->ahead)->result_count == loop->carried.count - handed(p);
+}
+
+static void give_to_next(Kernel *k, StmtId s) {
+	Points p = {.k = k, .loop = kernel_stmt(k, s)->loop, .stmt = s};
+	KArgs args = {0};
+	if (!fits(&p))
+		return;
+	FunctionId f = define_next(&p, &args);
+	StmtId last = last_call(k, p.loop->behind);
+	StmtId call = kernel_insert_before(k, last, K_CALL, args.count, args.at, 0, NULL);
+	kernel_stmt(k, call)->function = f;
+	bool waits = reads_handed(&p, last);
+	for (uint32_t i = 0; i < kernel_stmt(k, p.ahead)->result_count; i++) {
+		ValueId like = kernel_stmt(k, p.ahead)->result + i;
+		ValueId v = kernel_result_like(k, call, like, waits ? value_name(k, like) : NULL);
+		if (waits)
+			value_called_after(k, v, p.loop->carried.at[handed(&p) + i], "next");
+	}
+	put_stores(&p, call, waits ? kernel_stmt(k, last)->next : last);
+	p.loop->next.count = 0;
+	p.loop->once = true;
+}
+
+void rewrite_points(Kernel *k) {
+	StmtIds loops = kernel_loops(k);
+	for (uint32_t i = 0; i < loops.count; i++)
+		give_to_next(k, loops.at[i]);
+}
