@@ -52,7 +52,11 @@ typedef struct Variant {
 	                            numbers */
 	uint32_t bounds;
 	uint64_t zero, low; /* by parameter: it is 0, or -inf, in the first step */
+	bool early;         /* what ran ahead of it is masked, and its maxima are taken, where that stands */
 } Variant;
+
+/* Maxima of what is masked. */
+enum { EARLY_MAX = 2 };
 
 typedef struct Made {
 	Variant variant;
@@ -60,6 +64,13 @@ typedef struct Made {
 	bool *kept;    /* by parameter: it has that one */
 	bool start[2]; /* behind those the first row and column of its block; behind these the numbers of fixed bounds
 	                */
+	/* of an early one, else NONE: the function of what is masked, of which these, and its own starts, stand for the
+	 * same; it gives that and its maxima, and `f`, without bounds, takes these last */
+	FunctionId mask;
+	ValueId masked; /* the parameter that stands for what is masked, too */
+	bool *mask_kept;
+	bool mask_start[2];
+	uint32_t maxima;
 } Made;
 typedef VEC(Made) MadeList;
 

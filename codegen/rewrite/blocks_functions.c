@@ -25,6 +25,7 @@ typedef struct Copy {
 	ValueId *now;     /* by value */
 	BufferId *buffer; /* by buffer */
 	VEC(ValueId) ints;
+	bool without_end; /* what it gives is not what the whole step does */
 } Copy;
 
 /* ---- what is left of it ------------------------------------------------------------------------------------------ */
@@ -332,10 +333,10 @@ static void copy_parameters(Copy *c, Made *made) {
 	add_ints(c, made->f);
 }
 
-static FunctionId declare(Kernel *k, const Variant *v) {
+static FunctionId declare(Kernel *k, const Variant *v, const char *what) {
 	const KFunction *of = &k->functions.at[v->of];
 	FunctionId f = kernel_function(k, FUNCTION_PLAIN,
-	                               arena_printf(k->arena, "%s_%lld_%lld", of->name ? of->name : of->var,
+	                               arena_printf(k->arena, "%s%s_%lld_%lld", of->name ? of->name : of->var, what,
 	                                            (long long)v->size[0], (long long)v->size[1]));
 	StmtId old = k->regions.at[k->functions.at[v->of].body].owner;
 	StmtId def = kernel_insert_before(k, kernel_stmt(k, old)->next, K_DEF, 0, NULL, 0, NULL);
@@ -345,52 +346,234 @@ static FunctionId declare(Kernel *k, const Variant *v) {
 	return f;
 }
 
-static Made make_function(Blocks *b, const Variant *v) {
-	Kernel *k = b->k;
-	Copy c = {.b = b, .v = v};
-	Made made = {.variant = *v};
-	Variant whole = *v;
-	c.now = arena_array(k->arena, b->values + 1, sizeof *c.now);
-	c.as = arena_array(k->arena, b->values + 1, sizeof *c.as);
-	c.needed = arena_array(k->arena, b->values + 1, sizeof *c.needed);
-	c.buffer = arena_array(k->arena, k->buffers.count + 1, sizeof *c.buffer);
-	made.kept = arena_array(k->arena, k->functions.at[v->of].parameters.count + 1, sizeof *made.kept);
-	c.named = arena_array(k->arena, b->values + 1, sizeof *c.named);
-	memset(c.now, 0xff, (b->values + 1) * sizeof *c.now);
-	memset(c.named, 0xff, (b->values + 1) * sizeof *c.named);
-	if (!find_needed(&c)) {
-		whole.zero = whole.low = 0;
-		c.v = &whole;
-		memset(c.needed, 0, (b->values + 1) * sizeof *c.needed);
-		find_needed(&c);
-	}
-	made.f = declare(k, v);
-	copy_parameters(&c, &made);
-	made.start[0] = c.start[0] != NONE;
-	made.start[1] = c.start[1] != NONE;
-	RegionId to = k->functions.at[made.f].body;
-	for (StmtId s = region_first(k, k->functions.at[v->of].body); s != NONE; s = kernel_stmt(k, s)->next) {
+static void *by_value(const Blocks *b, size_t size) { return arena_array(b->k->arena, b->values + 1, size); }
+
+/* The statements that are needed, in the function that is made. */
+static void copy_stmts(Copy *c, FunctionId f) {
+	Kernel *k = c->b->k;
+	RegionId to = k->functions.at[f].body;
+	for (StmtId s = region_first(k, k->functions.at[c->v->of].body); s != NONE; s = kernel_stmt(k, s)->next) {
 		ValueId result = kernel_stmt(k, s)->result;
-		uint32_t leaf = leaf_of(&c, s);
-		if (result != NONE && (!c.needed[result] || resolved(&c, karg_value(result)).value != result))
+		uint32_t leaf = leaf_of(c, s);
+		if (result == NONE ? c->without_end
+		                   : !c->needed[result] || resolved(c, karg_value(result)).value != result)
 			continue;
-		if (leaf != NONE && v->bound[leaf].fixed)
-			put_bound(&c, s, leaf, to);
+		if (leaf != NONE && c->v->bound[leaf].fixed)
+			put_bound(c, s, leaf, to);
 		else
-			copy_stmt(&c, s, to);
+			copy_stmt(c, s, to);
 	}
-	return made;
+}
+
+/* ---- what is masked early ---------------------------------------------------------------------------------------- */
+
+/* What the mask gives, and its maxima: what comes early, as the rest of the step reads it. */
+typedef struct Early {
+	ValueId tile; /* of these the parameter ... */
+	ValueId given[1 + EARLY_MAX];
+	uint32_t count;
+	bool *value; /* by value: it is early */
+} Early;
+
+static bool is_parameter(const Copy *c, ValueId v) {
+	const KFunction *f = &c->b->k->functions.at[c->v->of];
+	for (uint32_t i = 0; i < f->parameters.count; i++)
+		if (f->parameters.at[i].kind != PARAMETER_BUFFER && f->parameters.at[i].id == v)
+			return true;
+	return false;
+}
+
+/* The tile that the mask chooses of: a parameter. */
+static ValueId masked_tile(const Copy *c) {
+	const Kernel *k = c->b->k;
+	ValueId found = NONE;
+	for (uint32_t i = 1; i < kernel_stmt(k, c->b->where)->arg_count; i++) {
+		KArg x = resolved(c, *kernel_arg(k, c->b->where, i));
+		if (block_is_tile(k, x))
+			found = found == NONE && is_parameter(c, x.value) ? x.value : c->b->values;
+	}
+	return found == c->b->values ? NONE : found;
+}
+
+/* All that an early statement reads is early, an int, or the tile. */
+static bool early_reads(const Copy *c, Early *e, StmtId s) {
+	const Kernel *k = c->b->k;
+	if (kernel_stmt(k, s)->op == K_LOAD)
+		return false;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		KArg x = resolved(c, *kernel_arg(k, s, i));
+		if (x.kind != KARG_VALUE)
+			continue;
+		if (is_parameter(c, x.value) && x.value != e->tile && k->values.at[x.value].type != KTYPE_INT)
+			return false;
+		e->value[x.value] = true;
+	}
+	for (ValueId v = 0; v < c->b->values; v++)
+		if (k->values.at[v].type == KTYPE_INT && kernel_stmt_reads(k, s, v))
+			e->value[v] = true;
+	return true;
+}
+
+/* Nothing else of it, but ints, does the rest of the step read. */
+static bool rest_reads_given(const Copy *c, const Early *e) {
+	const Kernel *k = c->b->k;
+	for (StmtId s = region_first(k, k->functions.at[c->v->of].body); s != NONE; s = kernel_stmt(k, s)->next) {
+		ValueId result = kernel_stmt(k, s)->result;
+		if (result != NONE &&
+		    (!c->needed[result] || e->value[result] || resolved(c, karg_value(result)).value != result))
+			continue;
+		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+			KArg x = resolved(c, *kernel_arg(k, s, i));
+			bool given = x.kind != KARG_VALUE || !e->value[x.value];
+			for (uint32_t g = 0; g < e->count; g++)
+				given = given || x.value == e->given[g];
+			if (!given)
+				return false;
+		}
+		for (ValueId v = 0; v < c->b->values; v++)
+			if (k->values.at[v].type == KTYPE_INT && e->value[v] && kernel_stmt_reads(k, s, v))
+				return false;
+	}
+	return true;
+}
+
+/* The choice, the maxima of it along columns, and what they are made of. */
+static bool find_early(Copy *c, Early *e) {
+	const Kernel *k = c->b->k;
+	ValueId chosen = kernel_stmt(k, c->b->where)->result;
+	*e = (Early){.value = by_value(c->b, sizeof *e->value), .tile = masked_tile(c), .given = {chosen}, .count = 1};
+	if (!c->v->early || e->tile == NONE || !c->needed[chosen] || resolved(c, karg_value(chosen)).value != chosen)
+		return false;
+	e->value[chosen] = true;
+	StmtId end = region_last(k, k->functions.at[c->v->of].body);
+	for (StmtId s = kernel_stmt(k, c->b->where)->next; s != end; s = kernel_stmt(k, s)->next) {
+		ValueId result = kernel_stmt(k, s)->result;
+		KArg x = kernel_stmt(k, s)->op == K_MAX ? resolved(c, *kernel_arg(k, s, 0)) : (KArg){.kind = KARG_NONE};
+		if (x.kind != KARG_VALUE || x.value != chosen || !c->needed[result])
+			continue;
+		if (e->count > EARLY_MAX)
+			return false;
+		e->value[result] = true;
+		e->given[e->count++] = result;
+	}
+	for (StmtId s = kernel_stmt(k, end)->prev; s != NONE; s = kernel_stmt(k, s)->prev)
+		if (kernel_stmt(k, s)->result != NONE && e->value[kernel_stmt(k, s)->result] && !is_fixed(c, s) &&
+		    !early_reads(c, e, s))
+			return false;
+	return e->count > 1 && rest_reads_given(c, e);
+}
+
+static void start_copies(Copy *c) {
+	c->now = by_value(c->b, sizeof *c->now);
+	c->buffer = arena_array(c->b->k->arena, c->b->k->buffers.count + 1, sizeof *c->buffer);
+	memset(c->now, 0xff, (c->b->values + 1) * sizeof *c->now);
+	memset(&c->ints, 0, sizeof c->ints);
 }
 
 static bool same_variant(const Variant *a, const Variant *b) {
-	bool same = a->of == b->of && a->masked == b->masked && a->zero == b->zero && a->low == b->low &&
-	            a->bounds == b->bounds;
+	bool same = a->of == b->of && a->masked == b->masked && a->early == b->early && a->zero == b->zero &&
+	            a->low == b->low && a->bounds == b->bounds;
 	for (uint32_t i = 0; i < 2; i++)
 		same = same && a->size[i] == b->size[i] && a->moves[i] == b->moves[i];
 	for (uint32_t i = 0; same && i < a->bounds; i++)
 		same = a->bound[i].holds == b->bound[i].holds && a->bound[i].fixed == b->bound[i].fixed &&
 		       a->bound[i].since == b->bound[i].since;
 	return same;
+}
+
+/* One that starts from other numbers has the same mask. */
+static bool take_mask(const Blocks *b, Made *made) {
+	for (uint32_t i = 0; i < b->made->count; i++) {
+		const Made *x = &b->made->at[i];
+		Variant started = x->variant;
+		started.zero = made->variant.zero;
+		started.low = made->variant.low;
+		if (x->mask == NONE || !same_variant(&started, &made->variant))
+			continue;
+		made->mask = x->mask;
+		made->masked = x->masked;
+		made->mask_kept = x->mask_kept;
+		made->maxima = x->maxima;
+		memcpy(made->mask_start, x->mask_start, sizeof made->mask_start);
+		return true;
+	}
+	return false;
+}
+
+/* The function of what is masked: it gives that, and its maxima. */
+static void make_mask(Copy c, const Early *e, Made *made) {
+	Kernel *k = c.b->k;
+	Made mask = {.kept = made->mask_kept};
+	KArg given[1 + EARLY_MAX];
+	if (take_mask(c.b, made))
+		return;
+	mask.f = declare(k, c.v, "_mask");
+	start_copies(&c);
+	c.needed = e->value;
+	c.without_end = true;
+	copy_parameters(&c, &mask);
+	copy_stmts(&c, mask.f);
+	for (uint32_t i = 0; i < e->count; i++)
+		given[i] = karg_value(c.now[e->given[i]]);
+	kernel_append(k, k->functions.at[mask.f].body, K_RETURN, e->count, given, 0, NULL);
+	made->mask = mask.f;
+	made->masked = e->tile;
+	made->mask_start[0] = c.start[0] != NONE;
+	made->mask_start[1] = c.start[1] != NONE;
+	made->maxima = e->count - 1;
+}
+
+/* The rest of the step reads what is masked as it read what was not, and the maxima as parameters. */
+static void add_early(Copy *c, const Early *e, FunctionId f) {
+	Kernel *k = c->b->k;
+	c->now[e->given[0]] = c->now[e->tile];
+	for (uint32_t i = 1; i < e->count; i++) {
+		ValueId v = value_copied(c, NONE, e->given[i], value_name(k, called(c, e->given[i])));
+		if (!k->values.at[v].name)
+			k->values.at[v].name = "maximum";
+		KParameter parameter = {PARAMETER_VALUE, c->now[e->given[i]] = v};
+		vec_push(k->arena, &k->functions.at[f].parameters, parameter);
+	}
+}
+
+static Made make_function(Blocks *b, const Variant *v) {
+	Kernel *k = b->k;
+	Copy c = {.b = b, .v = v};
+	Made made = {.variant = *v, .mask = NONE};
+	Variant whole = *v, rest = *v;
+	Early early;
+	uint32_t parameters = k->functions.at[v->of].parameters.count + 1;
+	c.as = by_value(b, sizeof *c.as);
+	c.needed = by_value(b, sizeof *c.needed);
+	made.kept = arena_array(k->arena, parameters, sizeof *made.kept);
+	made.mask_kept = arena_array(k->arena, parameters, sizeof *made.mask_kept);
+	c.named = by_value(b, sizeof *c.named);
+	memset(c.named, 0xff, (b->values + 1) * sizeof *c.named);
+	start_copies(&c);
+	if (!find_needed(&c)) {
+		whole.zero = whole.low = 0;
+		c.v = &whole;
+		memset(c.needed, 0, (b->values + 1) * sizeof *c.needed);
+		find_needed(&c);
+	}
+	bool split = find_early(&c, &early);
+	if (split) {
+		make_mask(c, &early, &made);
+		for (ValueId x = 0; x < b->values; x++)
+			c.needed[x] = c.needed[x] && !early.value[x];
+		c.needed[early.tile] = true;
+		rest = *c.v;
+		rest.bounds = 0; /* the mask's */
+		c.v = &rest;
+	}
+	made.f = declare(k, v, "");
+	copy_parameters(&c, &made);
+	if (split)
+		add_early(&c, &early, made.f);
+	made.start[0] = c.start[0] != NONE;
+	made.start[1] = c.start[1] != NONE;
+	copy_stmts(&c, made.f);
+	return made;
 }
 
 const Made *blocks_function(Blocks *b, const Variant *v) {

@@ -12,7 +12,11 @@
  * Axes that must be cut alike are of one class: all that a statement makes element by element, what a matmul contracts.
  * Rows are the axis of the mask by which a step gives its results; columns are folded away in it: by a maximum of what
  * is -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but
- * for 0 times what is not finite. */
+ * for 0 times what is not finite.
+ *
+ * What stands ahead of a step stands ahead of the rows before, too, and is masked there: `s_1, a = call step_mask(...)`,
+ * its maxima taken, so that the step begins with what depends on the one before it (blocks_functions.c). Behind each
+ * block of rows stands as much of what the next grid point starts with (rewrite_points.c). */
 #include "blocks.h"
 #include <math.h>
 
@@ -21,10 +25,11 @@
 /* What is there of a step, and of what runs ahead of it, in the block of rows that is being made. */
 typedef struct Group {
 	Blocks *b;
-	StmtId before; /* statements go there; NONE: to the region's end */
-	Part cut[2];   /* rows, columns */
-	bool started;  /* a step has been made for them */
-	ValueId *done; /* by value of the region: what a call of the block gave for it; NONE */
+	StmtId before;                /* statements go there; NONE: to the region's end */
+	Part cut[2];                  /* rows, columns */
+	bool started;                 /* a step has been made for them */
+	ValueId (*maxima)[EARLY_MAX]; /* by step whose mask is made ahead of it, what that gives besides */
+	ValueId *done;                /* by value of the region: what a call of the block gave for it; NONE */
 } Group;
 
 static StmtId put(Group *g, uint16_t op, uint32_t count, const KArg *args, uint32_t ints, const int64_t *numbers) {
@@ -163,14 +168,48 @@ static void find_constants(const Group *g, Variant *v) {
 	}
 }
 
-/* The call in the block; its results are `done` for those of the whole one. */
-static StmtId put_call(Group *g, StmtId call, bool masked) {
-	Kernel *k = g->b->k;
-	Variant v = {.of = kernel_stmt(k, call)->function, .size = {g->cut[0].size, g->cut[1].size}, .masked = masked};
-	memcpy(v.moves, g->b->moves, sizeof v.moves);
+/* It stores a result of what ran ahead. */
+static bool stores_handed(const Kernel *k, StmtId s, StmtId ahead) {
+	KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
+	return x.kind == KARG_VALUE && x.value - kernel_stmt(k, ahead)->result < kernel_stmt(k, ahead)->result_count;
+}
+
+/* All that it is handed of what ran ahead goes through scratch. */
+static bool is_handed_in_scratch(const Kernel *k, const Step *step) {
+	uint32_t stores = 0;
+	for (StmtId s = step->ahead == NONE ? step->call : step->ahead; s != step->call; s = kernel_stmt(k, s)->next)
+		stores += stores_handed(k, s, step->ahead);
+	return step->ahead != NONE && stores == kernel_stmt(k, step->ahead)->result_count;
+}
+
+static Variant variant_of(Group *g, StmtId call, bool masked) {
+	Blocks *b = g->b;
+	Variant v = {
+		.of = kernel_stmt(b->k, call)->function, .size = {g->cut[0].size, g->cut[1].size}, .masked = masked};
+	memcpy(v.moves, b->moves, sizeof v.moves);
 	if (masked)
 		find_bounds(g, call, &v);
 	find_constants(g, &v);
+	for (uint32_t t = 0; t < b->count && masked; t++)
+		v.early = v.early || (b->steps[t].call == call && is_handed_in_scratch(b->k, &b->steps[t]));
+	return v;
+}
+
+/* Where the block starts, and the numbers of its mask. */
+static void add_ints(const Group *g, const Variant *v, const bool *start, KArgs *args) {
+	Kernel *k = g->b->k;
+	for (uint32_t i = 0; i < 2; i++)
+		if (start[i])
+			vec_push(k->arena, args, karg_int(int_const(k, g->cut[i].start)));
+	for (uint32_t i = 0; i < v->bounds; i++)
+		if (v->bound[i].fixed)
+			vec_push(k->arena, args, karg_int(int_const(k, v->bound[i].by)));
+}
+
+/* The call in the block; its results are `done` for those of the whole one. `maxima`: of an early mask. */
+static StmtId put_call(Group *g, StmtId call, bool masked, const ValueId *maxima) {
+	Kernel *k = g->b->k;
+	Variant v = variant_of(g, call, masked);
 	const Made *made = blocks_function(g->b, &v);
 	KArgs args = {0};
 	for (uint32_t i = 0; i < k->functions.at[v.of].parameters.count; i++) {
@@ -182,12 +221,11 @@ static StmtId put_call(Group *g, StmtId call, bool masked) {
 		                               : value_cut(g, x, p.id);
 		vec_push(k->arena, &args, x);
 	}
-	for (uint32_t i = 0; i < 2; i++)
-		if (made->start[i])
-			vec_push(k->arena, &args, karg_int(int_const(k, g->cut[i].start)));
-	for (uint32_t i = 0; i < v.bounds; i++)
-		if (v.bound[i].fixed)
-			vec_push(k->arena, &args, karg_int(int_const(k, v.bound[i].by)));
+	if (made->mask != NONE)
+		v.bounds = 0;
+	add_ints(g, &v, made->start, &args);
+	for (uint32_t i = 0; made->mask != NONE && i < made->maxima; i++)
+		vec_push(k->arena, &args, karg_value(maxima[i]));
 	StmtId s = put(g, K_CALL, args.count, args.at, 0, NULL);
 	StmtId end = region_last(k, k->functions.at[made->f].body);
 	kernel_stmt(k, s)->function = made->f;
@@ -238,17 +276,43 @@ static ValueId argument_of(Blocks *b, const Step *step, ValueId parameter) {
 	return NONE;
 }
 
-/* It stores a result of what ran ahead. */
-static bool stores_handed(const Kernel *k, StmtId s, StmtId ahead) {
-	KArg x = kernel_stmt(k, s)->op == K_STORE ? *kernel_arg(k, s, 1) : (KArg){.kind = KARG_NONE};
-	return x.kind == KARG_VALUE && x.value - kernel_stmt(k, ahead)->result < kernel_stmt(k, ahead)->result_count;
+/* What the mask leaves of a tile that a step is handed as this parameter, where that is masked early, and its maxima.
+ */
+static ValueId put_mask(Group *g, const Step *step, ValueId parameter, ValueId given, ValueId *maxima) {
+	Kernel *k = g->b->k;
+	Variant v = variant_of(g, step->call, true);
+	const Made *made = blocks_function(g->b, &v);
+	KArgs args = {0};
+	if (made->mask == NONE || made->masked != parameter)
+		return given;
+	for (uint32_t i = 0; i < k->functions.at[v.of].parameters.count; i++)
+		if (made->mask_kept[i])
+			vec_push(k->arena, &args,
+			         k->functions.at[v.of].parameters.at[i].id == parameter
+			                 ? karg_value(given)
+			                 : *kernel_arg(k, step->call, i));
+	add_ints(g, &v, made->mask_start, &args);
+	StmtId s = put(g, K_CALL, args.count, args.at, 0, NULL);
+	StmtId end = region_last(k, k->functions.at[made->mask].body);
+	kernel_stmt(k, s)->function = made->mask;
+	ValueId masked = result(g, s, given, k->values.at[given].shape);
+	k->values.at[masked].as = NONE;
+	for (uint32_t i = 0; i < made->maxima; i++) {
+		ValueId like = kernel_arg(k, end, 1 + i)->value;
+		maxima[i] = result(g, s, like, k->values.at[like].shape);
+		if (!k->values.at[maxima[i]].name)
+			k->values.at[maxima[i]].name = "maximum";
+	}
+	k->values.at[given].name = value_name(k, parameter);
+	return masked;
 }
 
 /* What stood ahead of the step, stored and loaded as it was, but for what a masked step does not read. */
-static void put_ahead(Group *g, const Step *step, bool masked) {
+static void put_ahead(Group *g, uint32_t t, bool masked) {
 	Kernel *k = g->b->k;
+	const Step *step = &g->b->steps[t];
 	ValueId first = kernel_stmt(k, step->ahead)->result;
-	put_call(g, step->ahead, false);
+	put_call(g, step->ahead, false, NULL);
 	for (StmtId s = kernel_stmt(k, step->ahead)->next; s != step->call; s = kernel_stmt(k, s)->next) {
 		if (!stores_handed(k, s, step->ahead))
 			continue;
@@ -261,6 +325,8 @@ static void put_ahead(Group *g, const Step *step, bool masked) {
 			continue;
 		}
 		KArg ref = ref_cut(g, kernel_arg(k, s, 0)->ref, block_value_axis(x.value, 0));
+		if (masked)
+			given = put_mask(g, step, parameter, given, g->maxima[t]);
 		put(g, K_STORE, 2, (const KArg[]){ref, karg_value(given)}, 0, NULL);
 	}
 }
@@ -623,11 +689,14 @@ static void start_group(Blocks *b, Group *group, uint32_t g, StmtId before) {
 	*group = (Group){.b = b, .before = before, .cut[0] = {g * rows, rows}};
 	group->done = arena_array(b->k->arena, b->values, sizeof *group->done);
 	memset(group->done, 0xff, b->values * sizeof *group->done);
+	group->maxima = arena_array(b->k->arena, b->count, sizeof *group->maxima);
 	for (uint32_t t = 0; t < b->count; t++) {
 		group->cut[1] = b->steps[t].columns[g];
 		if (group->cut[1].size && b->steps[t].ahead != NONE)
-			put_ahead(group, &b->steps[t], b->steps[t].masked[g]);
+			put_ahead(group, t, b->steps[t].masked[g]);
+		group->started = group->started || group->cut[1].size > 0;
 	}
+	group->started = false;
 }
 
 /* What stands behind the steps, of the block. */
@@ -663,7 +732,7 @@ static void end_group(Blocks *b, Group *group, uint32_t g, KArg *results) {
 		if (group->cut[1].size == 0)
 			pass_on(group, b->steps[t].call);
 		else
-			put_call(group, b->steps[t].call, b->steps[t].masked[g]);
+			put_call(group, b->steps[t].call, b->steps[t].masked[g], group->maxima[t]);
 		group->started = group->started || group->cut[1].size > 0;
 	}
 	if (b->rest != NONE)
@@ -679,7 +748,7 @@ static void put_next(Group *g) {
 		return;
 	KStmt call = *kernel_stmt(k, g->b->next);
 	g->cut[1] = (Part){0, g->b->size[1]};
-	put_call(g, g->b->next, false);
+	put_call(g, g->b->next, false, NULL);
 	for (uint32_t i = 0; i < call.result_count; i++) {
 		RefId place = kernel_arg(k, g->b->next_store[i], 0)->ref;
 		KArg ref = ref_cut(g, place, block_value_axis(call.result + i, 0));

@@ -154,17 +154,20 @@ static void give_to_next(Kernel *k, StmtId s) {
 	if (!fits(&p))
 		return;
 	FunctionId f = define_next(&p, &args);
-	StmtId last = last_call(k, p.loop->behind);
-	StmtId call = kernel_insert_before(k, last, K_CALL, args.count, args.at, 0, NULL);
-	kernel_stmt(k, call)->function = f;
+	StmtId last = last_call(k, p.loop->behind), before = last;
 	bool waits = reads_handed(&p, last);
+	while (!waits && kernel_stmt(k, before)->prev != NONE &&
+	       kernel_stmt(k, kernel_stmt(k, before)->prev)->op == K_LOAD)
+		before = kernel_stmt(k, before)->prev; /* what the call loads stands with it */
+	StmtId call = kernel_insert_before(k, before, K_CALL, args.count, args.at, 0, NULL);
+	kernel_stmt(k, call)->function = f;
 	for (uint32_t i = 0; i < kernel_stmt(k, p.ahead)->result_count; i++) {
 		ValueId like = kernel_stmt(k, p.ahead)->result + i;
 		ValueId v = kernel_result_like(k, call, like, waits ? value_name(k, like) : NULL);
 		if (waits)
 			value_called_after(k, v, p.loop->carried.at[handed(&p) + i], "next");
 	}
-	put_stores(&p, call, waits ? kernel_stmt(k, last)->next : last);
+	put_stores(&p, call, waits ? kernel_stmt(k, last)->next : before);
 	p.loop->next.count = 0;
 	p.loop->once = true;
 }

@@ -31,7 +31,8 @@ static const double copies_at_most = 0.9;
  * 130 (16 points of attention of 128 rows and columns: 23.8 kilocycles on v6e, 25.9). */
 enum { LEAST_CYCLES = 100 };
 
-/* What stands ahead of the loop: it is computed for the next point, too, or cannot be. */
+/* What stands ahead of the loop: it is computed for the next point, too, or cannot be. What is turned takes too long
+ * (ids of segments as digits beside 2048 rows of queries: 272 kilocycles on v7x, 277). */
 typedef enum Along { UNASKED, COMES_ALONG, STAYS } Along;
 
 typedef struct Points {
@@ -80,7 +81,7 @@ static bool is_there(const Points *x, const Arg *a) {
 		return false;
 	if (x->known[n] == UNASKED) {
 		Lowering how = op_lowering(node_get(m, n)->op);
-		bool little = how != LOWER_MATMUL && how != LOWER_REDUCE && can_move(x, n);
+		bool little = how != LOWER_MATMUL && how != LOWER_REDUCE && how != LOWER_MOVE && can_move(x, n);
 		x->known[n] = little ? COMES_ALONG : STAYS;
 	}
 	return x->known[n] == COMES_ALONG;

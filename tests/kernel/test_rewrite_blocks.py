@@ -92,7 +92,10 @@ def test_what_bodies_leave():
     assert re.findall(r"scratch (\S+) vmem (\S+\[.*\])", cut) == [
         ("scores_ref", "float32[5, 1, 256, 512]")
     ]
-    first = cut[cut.index("def step_256_256(") :]
-    first = first[: first.index("\n  }")]
-    assert "m_i" not in first and "tile_m" not in first and "until" in first
+    first, mask = (
+        cut[cut.index(f"def {name}(") :].split("\n  }")[0]
+        for name in ("step_256_256", "step_mask_256_256")
+    )
+    assert not any(name in first for name in ("m_i", "tile_m", "until"))
+    assert "until" in mask and "where" in mask and "max" in mask
     assert "store out_ref[:, 256 +: 256, :]" in cut

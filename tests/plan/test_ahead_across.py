@@ -56,6 +56,7 @@ def test_of_the_next_point():
         ("attention_b1_h2_s421_d128", "v6e", {}, "_mask_to_2 needs more than the next point's"),
         ("attention_d256_8192", "v7x", {}, "the next point's blocks do not fit"),
         ("causal_attention_dkdv", "v6e", {}, "needs more than the next point's blocks"),
+        ("segment_attention_4096", "v6e", {}, "needs more than the next point's blocks"),
     ],
 )
 def test_what_speaks_against_it(graph, target, config, why):
@@ -118,7 +119,6 @@ def test_hbm_has_room(tmp_path):
         ("attention_dkdv", {}),
         ("attention_scaled_q", {}),
         ("gqa_attention", {}),
-        ("segment_attention", {}),
         ("softcap_attention", {}),
         ("exclusive_attention", {}),
     ],
@@ -144,7 +144,6 @@ def test_computes_the_same(graph, config):
     [
         ("attention", {"block_sizes": [1, 128, 128]}),
         ("causal_attention", {"block_sizes": [1, 256, 128]}),
-        ("segment_attention", {}),
     ],
 )
 def test_simulated(graph, config):
