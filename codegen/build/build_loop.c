@@ -244,6 +244,12 @@ static void add_next(Builder *b, uint32_t l, KLoop *out) {
 		              .by = b->operand[x->next]};
 		vec_push(b->a, &out->next, next);
 	}
+	for (uint32_t i = 0; i < loop->kept.count; i++) {
+		KHanded kept = {.value = b->value[loop->kept.at[i].node].value,
+		                .scratch = b->scratch[loop->kept.at[i].scratch],
+		                .odd = NONE};
+		vec_push(b->a, &out->kept, kept);
+	}
 }
 
 /* Of tiles where there are none: parts of buffers that its step would name need not be there. */

@@ -19,6 +19,8 @@ typedef struct Timing {
 	double bytes_per_cycle;
 	double *trips;    /* by statement: of a loop, the mean of its steps */
 	const Run **runs; /* by statement: of one with regions, once it is known */
+	uint32_t next; /* operands whose blocks are the next point's: what they save is not counted, nor what they take
+	                */
 } Timing;
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
@@ -244,10 +246,10 @@ static bool lists_work(const Kernel *k) {
 /* Of the grid's own code at each point, and of that for each operand: whether its block moves. Rough figures. */
 enum { POINT_CYCLES = 30, OPERAND_CYCLES = 14 };
 
-static double between_points(const Kernel *k) {
-	double operands = 0;
-	for (uint32_t i = 0; i < k->buffers.count; i++)
-		operands += in_grid(&k->buffers.at[i]);
+static double between_points(const Timing *t) {
+	double operands = -(double)t->next;
+	for (uint32_t i = 0; i < t->k->buffers.count; i++)
+		operands += in_grid(&t->k->buffers.at[i]);
 	return POINT_CYCLES + OPERAND_CYCLES * operands;
 }
 
@@ -269,7 +271,7 @@ static double points_held(const Kernel *k) {
 
 /* All points of the grid but for what comes before the first and after the last one: cycles, waits, HBM. */
 static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
-	double compute = point->cycles + between_points(t->k), latency = t->core.u->copy_wait, before = 1;
+	double compute = point->cycles + between_points(t), latency = t->core.u->copy_wait, before = 1;
 	double inside = point->hbm_bytes / t->bytes_per_cycle;
 	uint32_t inner = 0;
 	bool hides = false; /* what is copied beside the first and the last point */
@@ -301,11 +303,13 @@ static void grid_time(const Timing *t, const Run *point, CoreTime *out) {
 typedef struct Windows {
 	const Target *t;
 	double *beside; /* of Core */
+	uint32_t next;  /* of Timing */
 } Windows;
 
 static void find_beside(Kernel *k, StmtId s, void *data) {
-	const Windows *found = data;
+	Windows *found = data;
 	const KLoop *loop = k->stmts.at[s].op == K_LOOP ? k->stmts.at[s].loop : NULL;
+	found->next += loop ? loop->next.count : 0;
 	for (uint32_t i = 0; loop && i < loop->windows.count; i++) {
 		const KWindow *w = &loop->windows.at[i];
 		const KBuffer *window = &k->buffers.at[w->buffer], *of = &k->buffers.at[w->of];
@@ -317,16 +321,17 @@ static void find_beside(Kernel *k, StmtId s, void *data) {
 
 /* Windows of a resident block that start anywhere in its lanes: what is loaded goes to the first lanes, what is stored
  * from there. */
-static const double *windows_beside(Kernel *k, const Target *t, Arena *a) {
-	Windows found = {t, arena_array(a, k->buffers.count + 1, sizeof(double))};
-	kernel_walk(k, k->body, find_beside, &found);
-	return found.beside;
+static void look_at_windows(Timing *t, const Target *target, Arena *a) {
+	Windows found = {.t = target, .beside = arena_array(a, t->k->buffers.count + 1, sizeof(double))};
+	kernel_walk(t->k, t->k->body, find_beside, &found);
+	t->core.beside = found.beside;
+	t->next = found.next;
 }
 
 static Timing timing_of(Kernel *k, const Target *target, Arena *a) {
 	Timing t = {.k = k, .core = core_of(k, target, a)};
 	t.bytes_per_cycle = target->hbm_bytes_per_s / target->clock_hz;
-	t.core.beside = windows_beside(k, target, a);
+	look_at_windows(&t, target, a);
 	t.trips = loop_trips(k, a);
 	t.runs = arena_array(a, k->stmts.count + 1, sizeof *t.runs);
 	return t;
@@ -354,7 +359,7 @@ static void time_kernel(Kernel *k, const Target *target, bool bound, Arena *a, C
 	out->hbm_bytes = out->hbm * t.bytes_per_cycle;
 	out->compute = points * (point.cycles - point.waits);
 	out->waits += points * point.waits;
-	out->steps = points * (between_points(k) + point.steps);
+	out->steps = points * (between_points(&t) + point.steps);
 	for (uint32_t u = 0; u < UNIT_COUNT; u++)
 		out->busy[u] = points * point.busy[u];
 }

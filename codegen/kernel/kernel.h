@@ -269,16 +269,15 @@ typedef struct KLoop {
 	bool paired;          /* two steps are to stand in one iteration: rewrite_pairs.c */
 	bool across;          /* the last step starts the copies of the first windows of what runs next: drive_fori.c,
 	                         drive_items.c */
-	VEC(KNext)
-	next;                /* what runs ahead of the first step is to run at the grid point before, of these:
-	                        rewrite_points.c */
-	bool once;           /* it does: only the first point runs what stands before the loop */
-	bool fenced;         /* of a fori_loop: each iteration stands there, behind a fence: drive_fori.c */
-	bool lane_sums;      /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
-	int unroll;          /* the compiler is to put so many steps in one iteration; 0: one */
-	VEC(KHanded) handed; /* from what is marked to the rest */
-	VEC(int64_t) bodies; /* it is to be straight code for each of these numbers of steps, no other is there, ... */
-	int live;            /* ... of which masks leave so many percent: drive_bodies.c */
+	VEC(KNext) next;      /* the point before is to run what runs ahead of the first step: rewrite_points.c */
+	VEC(KHanded) kept;    /* ... and to leave in scratch what that reads of what is made ahead of the loop */
+	bool once;            /* it does: only the first point runs what stands before the loop */
+	bool fenced;          /* of a fori_loop: each iteration stands there, behind a fence: drive_fori.c */
+	bool lane_sums;       /* sums along lanes that are carried are to be kept in 128: rewrite_lane_sums.c */
+	int unroll;           /* the compiler is to put so many steps in one iteration; 0: one */
+	VEC(KHanded) handed;  /* from what is marked to the rest */
+	VEC(int64_t) bodies;  /* it is to be straight code for each of these numbers of steps, no other is there, ... */
+	int live;             /* ... of which masks leave so many percent: drive_bodies.c */
 	int64_t columns, rows;         /* ... and of some 256 of its rows so many columns */
 	IntId runs;                    /* how often the region runs; NONE: once for each step */
 	RegionId before, behind, tail; /* what runs before, behind, and in the peeled step behind all; NONE */

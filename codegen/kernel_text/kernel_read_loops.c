@@ -287,6 +287,13 @@ static void read_next(KReader *r, KLoop *loop) {
 	vec_push(r->a, &loop->next, next);
 }
 
+static void read_keep(KReader *r, KLoop *loop) {
+	KHanded kept = {.value = kread_known(r, ENTRY_VALUE), .odd = NONE};
+	kread_expect(r, "in");
+	kept.scratch = kread_known(r, ENTRY_BUFFER);
+	vec_push(r->a, &loop->kept, kept);
+}
+
 static void read_region(KReader *r, StmtId loop, RegionId *region) {
 	*region = kernel_region(r->k, loop);
 	kread_block(r, *region, NULL, NULL);
@@ -296,7 +303,7 @@ static void read_region(KReader *r, StmtId loop, RegionId *region) {
 static bool read_loop_line(KReader *r, void *data) {
 	static const char *const words[] = {"dim",    "peel",      "mask",   "skew",   "window", "hand",   "pairs",
 	                                    "runs",   "before",    "behind", "unroll", "across", "fenced", "tail",
-	                                    "bodies", "lane_sums", "next",   "once",   NULL};
+	                                    "bodies", "lane_sums", "next",   "once",   "keep",   NULL};
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))
 		which++;
@@ -324,7 +331,8 @@ static bool read_loop_line(KReader *r, void *data) {
 	case 14: read_bodies(r, loop); break;
 	case 15: loop->lane_sums = true; break;
 	case 16: read_next(r, loop); break;
-	default: loop->once = true; break;
+	case 17: loop->once = true; break;
+	default: read_keep(r, loop); break;
 	}
 	return true;
 }

@@ -410,6 +410,13 @@ static void put_loop_head(KTextOut *t, const KLoop *loop) {
 		ktext_buffer(t, loop->next.at[i].of);
 		line_end(t);
 	}
+	for (uint32_t i = 0; i < loop->kept.count; i++) {
+		line_start(t);
+		text_put(t->out, "keep ");
+		ktext_value(t, loop->kept.at[i].value);
+		put_place(t, " in ", loop->kept.at[i].scratch);
+		line_end(t);
+	}
 	put_loop_region(t, "before", loop->before);
 	put_loop_region(t, "behind", loop->behind);
 	put_loop_region(t, "tail", loop->tail);

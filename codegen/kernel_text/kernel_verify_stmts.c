@@ -683,6 +683,9 @@ static bool next_fits(Verifier *v, const KLoop *loop) {
 			                     "%s cannot stand for %s", kverify_buffer_name(v, x->by),
 			                     kverify_buffer_name(v, x->of));
 	}
+	for (uint32_t i = 0; i < loop->kept.count; i++)
+		if (!keeps(v, loop->kept.at[i].scratch, loop->kept.at[i].value))
+			return false;
 	for (uint32_t i = kernel_stmt(v->k, v->stmt)->result_count; loop->once && i < loop->carried.count; i++)
 		handed = handed && loop->place.at[i] != NONE;
 	handed = handed && (!loop->once || loop->before != NONE);

@@ -360,22 +360,23 @@ typedef struct Loop {
 	bool masked; /* its step function takes a flag `ragged`: that step masks */
 	VEC(Window) windows;
 	VEC(Carry) carries;
-	bool skewed;            /* each step computes what the next one starts with, or */
-	int ahead;              /* one so many steps later: more than one only where the loop is unrolled */
-	VEC(Handed) handed;     /* and hands it on */
-	const char *skew_why;   /* why, or why not */
-	double overlap_seconds; /* of a step's matmuls that can run beside the step before: skew.c */
-	bool paired;            /* two steps of a skewed fori_loop stand in one iteration */
-	VEC(NextBlock) next;    /* what runs ahead of its first step is computed by the grid point before, of these; */
-	const char *next_why;   /* why, or why not; NULL: it could not */
-	bool fenced;            /* and each iteration, straight code of its own, behind a fence: it is unrolled */
-	bool flagged;           /* choices by position are made under a flag of the last steps: counted.c */
-	bool cut;               /* ... which are computed in blocks: rewrite_blocks.c */
-	NodeId choice;          /* of bodies: the choice by position */
-	const Bodies *bodies;   /* it is no loop, and all of its steps are flagged; NULL */
-	const char *bodies_why; /* why, or why not; NULL: it could not */
-	const char *cut_why;    /* why, or why not; NULL if it is not flagged */
-	bool unmasked;          /* steps that masks leave whole are computed without: rewrite_unmasked.c */
+	bool skewed;               /* each step computes what the next one starts with, or */
+	int ahead;                 /* one so many steps later: more than one only where the loop is unrolled */
+	VEC(Handed) handed;        /* and hands it on */
+	const char *skew_why;      /* why, or why not */
+	double overlap_seconds;    /* of a step's matmuls that can run beside the step before: skew.c */
+	bool paired;               /* two steps of a skewed fori_loop stand in one iteration */
+	bool fenced;               /* and each iteration, straight code of its own, behind a fence: it is unrolled */
+	VEC(NextBlock) next;       /* the grid point before computes what its first step starts with, of these; */
+	VEC(Handed) kept;          /* of that, what is made ahead of the loop lies in scratch as well */
+	const char *next_why;      /* why, or why not; NULL: it could not */
+	bool flagged;              /* choices by position are made under a flag of the last steps: counted.c */
+	bool cut;                  /* ... which are computed in blocks: rewrite_blocks.c */
+	NodeId choice;             /* of bodies: the choice by position */
+	const Bodies *bodies;      /* it is no loop, and all of its steps are flagged; NULL */
+	const char *bodies_why;    /* why, or why not; NULL: it could not */
+	const char *cut_why;       /* why, or why not; NULL if it is not flagged */
+	bool unmasked;             /* steps that masks leave whole are computed without: rewrite_unmasked.c */
 	const char *unmasked_why;  /* why, or why not; NULL: it has no such mask */
 	const char *pair_why;      /* why, or why not; NULL if it is not skewed */
 	bool across;               /* the last step copies the first windows of what runs next */

@@ -615,21 +615,11 @@ static FunctionId define_body(Fori *f) {
 
 /* ---- around the body -------------------------------------------------------------------------------------------- */
 
-/* The first of all grid points; of one point that is it: NONE. */
-static IntId first_point(Driver *d) {
-	Kernel *k = d->k;
-	IntId all = NONE;
-	for (uint32_t g = 0; g < k->grid.count; g++)
-		if (k->grid.at[g].steps > 1)
-			all = all == NONE ? int_first(k, g) : int_binary(k, INT_AND, all, int_first(k, g));
-	return all;
-}
-
 /* What stands before the loop: once in all, or at each point. */
 static void run_before(Fori *f, ValueId *values) {
 	Driver *d = f->d;
 	const KLoop *loop = d->loop;
-	IntId first = loop->once ? first_point(d) : NONE;
+	IntId first = loop->once ? grid_first_point(d->k) : NONE;
 	Cursor outer = d->at;
 	if (loop->before == NONE)
 		return;

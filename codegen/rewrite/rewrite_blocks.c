@@ -603,10 +603,11 @@ static bool join_next(Blocks *b) {
 	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
 		ValueId parameter = parameter_at(b, kernel_arg(k, b->next_store[i], 0)->ref);
 		KArg x = *kernel_arg(k, end, i);
-		if (!block_is_tile(k, x) || parameter == NONE)
+		if (!block_is_tile(k, x))
 			return false;
 		blocks_join_values(b, kernel_stmt(k, b->next)->result + i, x.value);
-		blocks_join_values(b, x.value, parameter);
+		if (parameter != NONE)
+			blocks_join_values(b, x.value, parameter);
 	}
 	return true;
 }

@@ -18,6 +18,14 @@
  *     }                                                    } */
 #include "rewrite.h"
 
+IntId grid_first_point(Kernel *k) {
+	IntId all = NONE;
+	for (uint32_t g = 0; g < k->grid.count; g++)
+		if (k->grid.at[g].steps > 1)
+			all = all == NONE ? int_first(k, g) : int_binary(k, INT_AND, all, int_first(k, g));
+	return all;
+}
+
 typedef struct Points {
 	Kernel *k;
 	KLoop *loop;
@@ -101,7 +109,39 @@ static FunctionId define_next(Points *p, KArgs *args) {
 	}
 	for (StmtId s = region_first(k, k->functions.at[of].body); s != NONE; s = kernel_stmt(k, s)->next)
 		copy_here(p, s);
+	StmtId end = region_last(k, body);
+	KArgs given = {0};
+	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++)
+		vec_push(k->arena, &given, *kernel_arg(k, end, i));
+	for (uint32_t i = 0; i < p->loop->kept.count; i++)
+		vec_push(k->arena, &given, karg_value(p->now[p->loop->kept.at[i].value]));
+	kernel_set_args(k, end, given.count, given.at);
 	return f;
+}
+
+/* What is kept is found in scratch: only the first point makes it. */
+static void find_kept(Points *p) {
+	Kernel *k = p->k;
+	ValueId *map = kernel_value_map(k);
+	uint32_t count = k->values.count;
+	for (uint32_t i = 0; i < p->loop->kept.count; i++) {
+		const KHanded *kept = &p->loop->kept.at[i];
+		StmtId def = k->values.at[kept->value].def, next = kernel_stmt(k, def)->next;
+		StmtId when = kernel_insert_when(k, next, grid_first_point(k), "first");
+		KArg place = karg_ref(kernel_ref(k, kept->scratch, 0, NULL));
+		p->to = kernel_stmt(k, when)->body;
+		p->count = k->values.count;
+		p->now = kernel_value_map(k);
+		for (BufferId b = 0; b < k->buffers.count; b++)
+			p->by[b] = NONE;
+		copy_here(p, def);
+		kernel_append(k, p->to, K_STORE, 2, (const KArg[]){place, karg_value(p->now[kept->value])}, 0, NULL);
+		StmtId load = kernel_insert_before(k, next, K_LOAD, 1, &place, 0, NULL);
+		ValueId found = kernel_result_like(k, load, kept->value, value_name(k, kept->value));
+		k->values.at[found].as = kept->value;
+		map[kept->value] = found;
+	}
+	kernel_replace_values(k, map, count);
 }
 
 /* Of what is handed on, the first. */
@@ -130,7 +170,10 @@ static StmtId last_call(const Kernel *k, RegionId r) {
 static void put_stores(const Points *p, StmtId call, StmtId before) {
 	Kernel *k = p->k;
 	for (uint32_t i = 0; i < kernel_stmt(k, call)->result_count; i++) {
-		RefId place = kernel_ref(k, p->loop->place.at[handed(p) + i], 0, NULL);
+		uint32_t c = handed(p) + i;
+		BufferId to = c < p->loop->carried.count ? p->loop->place.at[c]
+		                                         : p->loop->kept.at[c - p->loop->carried.count].scratch;
+		RefId place = kernel_ref(k, to, 0, NULL);
 		KArg x = karg_value(kernel_stmt(k, call)->result + i);
 		kernel_insert_before(k, before, K_STORE, 2, (const KArg[]){karg_ref(place), x}, 0, NULL);
 	}
@@ -143,6 +186,8 @@ static bool fits(Points *p) {
 	bool all = loop->next.count > 0 && loop->before != NONE && loop->behind != NONE;
 	for (uint32_t c = handed(p); all && c < loop->carried.count; c++)
 		all = loop->place.at[c] != NONE;
+	for (uint32_t i = 0; i < loop->kept.count; i++)
+		all = all && outside(p, karg_value(loop->kept.at[i].value)) != NONE;
 	p->ahead = all ? region_first(k, loop->before) : NONE;
 	return all && kernel_stmt(k, p->ahead)->op == K_CALL && last_call(k, loop->behind) != NONE &&
 	       kernel_stmt(k, p->ahead)->result_count == loop->carried.count - handed(p);
@@ -167,7 +212,12 @@ static void give_to_next(Kernel *k, StmtId s) {
 		if (waits)
 			value_called_after(k, v, p.loop->carried.at[handed(&p) + i], "next");
 	}
+	for (uint32_t i = 0; i < p.loop->kept.count; i++)
+		kernel_result_like(k, call, p.loop->kept.at[i].value,
+		                   waits ? value_name(k, p.loop->kept.at[i].value) : NULL);
 	put_stores(&p, call, waits ? kernel_stmt(k, last)->next : before);
+	find_kept(&p);
+	p.loop->kept.count = 0;
 	p.loop->next.count = 0;
 	p.loop->once = true;
 }

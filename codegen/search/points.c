@@ -25,14 +25,15 @@ enum { FILLS_AT_MOST = 7 };
  * 8192 rows on v7x, not in pairs: [512, 512] takes 5% less, [1024, 1024] 6% more; its dq of [512, 512], 2 MiB, 2% more.
  */
 enum { HANDED_BYTES = 3 << 19 };
+/* auto: and of pairs: attention with ids of segments in [4096, 1024], 16 MiB, takes 2% more on v6e. */
+enum { PAIRS_HAND_BYTES = 9 << 20 };
 /* auto: of what a point computes its copies take at most so much, with those of the blocks. */
 static const double copies_at_most = 0.9;
 /* auto: cycles that what is computed takes of the matrix unit at its peak, at least: two more blocks take a point about
  * 130 (16 points of attention of 128 rows and columns: 23.8 kilocycles on v6e, 25.9). */
 enum { LEAST_CYCLES = 100 };
 
-/* What stands ahead of the loop: it is computed for the next point, too, or cannot be. What is turned takes too long
- * (ids of segments as digits beside 2048 rows of queries: 272 kilocycles on v7x, 277). */
+/* What stands ahead of the loop: it is computed for the next point, not for this one, or cannot be. */
 typedef enum Along { UNASKED, COMES_ALONG, STAYS } Along;
 
 typedef struct Points {
@@ -81,7 +82,7 @@ static bool is_there(const Points *x, const Arg *a) {
 		return false;
 	if (x->known[n] == UNASKED) {
 		Lowering how = op_lowering(node_get(m, n)->op);
-		bool little = how != LOWER_MATMUL && how != LOWER_REDUCE && how != LOWER_MOVE && can_move(x, n);
+		bool little = how != LOWER_MATMUL && how != LOWER_REDUCE && can_move(x, n);
 		x->known[n] = little ? COMES_ALONG : STAYS;
 	}
 	return x->known[n] == COMES_ALONG;
@@ -237,6 +238,30 @@ static bool has_wide_factors(const Points *x) {
 	return any;
 }
 
+/* What runs ahead reads of what is made ahead of the loop. */
+static void keep_made(const Points *x, const Arg *a) {
+	const Module *m = x->p->m;
+	for (uint32_t i = 0; a->kind == ARG_LIST && i < a->list.count; i++)
+		keep_made(x, arg_item(m, a, i));
+	NodeId n = a->kind == ARG_REF ? value_root(x->p->plan, a->node) : NONE;
+	if (n == NONE || x->known[n] != COMES_ALONG || op_lowering(node_get(m, n)->op) == LOWER_LOAD ||
+	    node_type(m, n)->kind != TYPE_TENSOR || node_type(m, n)->count == 0)
+		return;
+	for (uint32_t i = 0; i < x->loop->kept.count; i++)
+		if (x->loop->kept.at[i].node == n)
+			return;
+	Handed kept = {.node = n, .odd = NONE};
+	kept.scratch = carry_scratch(x->p, n, "computed by the grid point before");
+	vec_push(x->p->a, &x->loop->kept, kept);
+}
+
+static void keep_all_made(const Points *x) {
+	const Module *m = x->p->m;
+	for (NodeId n = graph_first(m, x->loop->graph); n != NONE; n = node_get(m, n)->next)
+		for (uint32_t i = 0; x->p->plan->values[n].ahead && i < node_get(m, n)->arg_count; i++)
+			keep_made(x, node_arg(m, n, i));
+}
+
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
 static int64_t handed_bytes(const Points *x) {
@@ -262,7 +287,8 @@ static const char *no_gain(const Points *x, const CoreTime *without) {
 		bytes += x->p->plan->operands.at[x->loop->next.at[i].next].hbm_bytes;
 	if (without->hbm + bytes / t->hbm_bytes_per_s * t->clock_hz >= copies_at_most * without->compute)
 		return "HBM has no room for copies of the next point's blocks";
-	if (!x->loop->paired && !(x->loop->cut && handed_bytes(x) <= HANDED_BYTES))
+	bool single = x->loop->cut && handed_bytes(x) <= HANDED_BYTES;
+	if (x->loop->paired ? handed_bytes(x) > PAIRS_HAND_BYTES : !single)
 		return "what its last step is handed would be in the way";
 	return cycles_ahead(x) < LEAST_CYCLES ? "it takes no longer than to copy blocks for it" : NULL;
 }
@@ -278,6 +304,7 @@ static const char *take_blocks(const Points *x) {
 	if (why)
 		return why;
 	hand_in_scratch(x);
+	keep_all_made(x);
 	plan->kernel = NULL;
 	plan->spills = -1;
 	plan_vmem(plan, x->p->m, true);

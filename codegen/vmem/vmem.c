@@ -107,20 +107,23 @@ static bool in_whole_tiles(const Target *t, const Scratch *s) {
 	return s->rank >= 2 && s->shape[s->rank - 1] % t->lanes == 0 && s->shape[s->rank - 2] % t->sublanes == 0;
 }
 
-/* What skewed loops hand from step to step. */
+/* Of a scratch that may not be there. */
+static int64_t scratch_bytes(const Plan *plan, uint32_t scratch) {
+	return scratch < plan->scratches.count ? plan->scratches.at[scratch].bytes : 0;
+}
+
+/* What skewed loops hand from step to step, and from point to point. */
 static int64_t handed_bytes(const Plan *plan) {
 	int64_t bytes = 0;
-	for (uint32_t l = 0; l < plan->loops.count; l++)
+	for (uint32_t l = 0; l < plan->loops.count; l++) {
+		for (uint32_t i = 0; i < plan->loops.at[l].kept.count; i++)
+			bytes = add_bytes(bytes, scratch_bytes(plan, plan->loops.at[l].kept.at[i].scratch));
 		for (uint32_t i = 0; i < plan->loops.at[l].handed.count; i++)
 			if (plan->loops.at[l].handed.at[i].scratch != NONE)
 				bytes = add_bytes(bytes, plan->loops.at[l].handed.at[i].bytes *
 				                                 (1 + plan->loops.at[l].paired));
+	}
 	return bytes;
-}
-
-/* Of a scratch that may not be there. */
-static int64_t scratch_bytes(const Plan *plan, uint32_t scratch) {
-	return scratch < plan->scratches.count ? plan->scratches.at[scratch].bytes : 0;
 }
 
 static int64_t carries_bytes(const Plan *plan) {

@@ -56,7 +56,6 @@ def test_of_the_next_point():
         ("attention_b1_h2_s421_d128", "v6e", {}, "_mask_to_2 needs more than the next point's"),
         ("attention_d256_8192", "v7x", {}, "the next point's blocks do not fit"),
         ("causal_attention_dkdv", "v6e", {}, "needs more than the next point's blocks"),
-        ("segment_attention_4096", "v6e", {}, "needs more than the next point's blocks"),
     ],
 )
 def test_what_speaks_against_it(graph, target, config, why):
@@ -119,6 +118,7 @@ def test_hbm_has_room(tmp_path):
         ("attention_dkdv", {}),
         ("attention_scaled_q", {}),
         ("gqa_attention", {}),
+        ("segment_attention", {}),
         ("softcap_attention", {}),
         ("exclusive_attention", {}),
     ],
@@ -160,6 +160,21 @@ def test_the_text_says_it():
     for text in (split, moved):
         again = kit.accepted("-", text=text).out
         assert again.count("step_ahead_next()") == 2
+
+
+def test_what_is_made_ahead_of_the_loop():
+    """Once, for the first point; each leaves it in scratch for the next one."""
+    config = LOOP | ON | {"block_sizes": [1, 128, 128]}
+    split = kit.emitted("kernel", "attention_scaled_q", "--rewrites=split", **config).out
+    assert re.findall(r"^ +keep (\w+) in (\w+)$", split, re.M) == [("q", "q_ref")]
+    source = kit.compiled("attention_scaled_q", "v6e", **config).source
+    kernel = source[: source.index("@functools.partial")]
+    assert kernel.count("q = q_ref[...]") == 1
+    assert len(re.findall(r"^ +q_ref\[...\] = ", kernel, re.M)) == 1
+    assert re.search(r"scores_ref\[...\], q_ref\[...\] = step_ahead_next\(\)", kernel)
+    assert kit.accepted("-", text=split).out.count("step_ahead_next()") == 2
+    text = split.replace("in q_ref\n", "in scores_ref\n")
+    assert "carry it in scratch of its own type" in kit.refused(1, "-", text=text)
 
 
 @pytest.mark.parametrize(

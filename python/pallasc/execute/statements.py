@@ -226,6 +226,7 @@ _LOOP_WORDS = (
     "window",
     "next",
     "once",
+    "keep",
     "before",
     "behind",
     "tail",
