@@ -224,7 +224,7 @@ static StmtId put_call(Group *g, StmtId call, bool masked, const ValueId *maxima
 	if (made->mask != NONE)
 		v.bounds = 0;
 	add_ints(g, &v, made->start, &args);
-	for (uint32_t i = 0; made->mask != NONE && i < made->maxima; i++)
+	for (uint32_t i = 0; maxima && made->mask != NONE && i < made->maxima; i++)
 		vec_push(k->arena, &args, karg_value(maxima[i]));
 	StmtId s = put(g, K_CALL, args.count, args.at, 0, NULL);
 	StmtId end = region_last(k, k->functions.at[made->f].body);

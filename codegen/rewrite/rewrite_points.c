@@ -57,11 +57,17 @@ static void read_next(const Points *p, StmtId s) {
 	}
 }
 
-/* A statement of the kernel, ahead of the loop, which makes what the loop reads; NONE. */
+/* It computes or loads, and no more. */
+static bool is_plain(const Kernel *k, StmtId s) {
+	uint16_t op = kernel_stmt(k, s)->op;
+	return op == K_LOAD || (kernel_op_kind(op) == KIND_PURE && kernel_stmt(k, s)->body == NONE);
+}
+
+/* A plain statement of the kernel, ahead of the loop, which makes what the loop reads; NONE. */
 static StmtId outside(const Points *p, KArg x) {
 	const Kernel *k = p->k;
 	StmtId def = kernel_def_of(k, x);
-	return def != NONE && kernel_stmt(k, def)->region == k->body ? def : NONE;
+	return def != NONE && kernel_stmt(k, def)->region == k->body && is_plain(k, def) ? def : NONE;
 }
 
 static void copy_here(Points *p, StmtId s) {
@@ -189,8 +195,12 @@ static bool fits(Points *p) {
 	for (uint32_t i = 0; i < loop->kept.count; i++)
 		all = all && outside(p, karg_value(loop->kept.at[i].value)) != NONE;
 	p->ahead = all ? region_first(k, loop->before) : NONE;
-	return all && kernel_stmt(k, p->ahead)->op == K_CALL && last_call(k, loop->behind) != NONE &&
-	       kernel_stmt(k, p->ahead)->result_count == loop->carried.count - handed(p);
+	all = all && kernel_stmt(k, p->ahead)->op == K_CALL && last_call(k, loop->behind) != NONE &&
+	      kernel_stmt(k, p->ahead)->result_count == loop->carried.count - handed(p);
+	RegionId body = all ? k->functions.at[kernel_stmt(k, p->ahead)->function].body : NONE;
+	for (StmtId s = all ? region_first(k, body) : NONE; s != NONE && all; s = kernel_stmt(k, s)->next)
+		all = is_plain(k, s) || kernel_stmt(k, s)->op == K_RETURN;
+	return all && region_last(k, body) != NONE && kernel_stmt(k, region_last(k, body))->op == K_RETURN;
 }
 
 static void give_to_next(Kernel *k, StmtId s) {
