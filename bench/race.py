@@ -376,6 +376,11 @@ CHOICES = [
         *((512, 64, 1024), "fori_loop"),
         split_k=8,
     ),
+    attention_choice("pallas_ahead_across", "off", "auto", 128, SMALL, "fori_loop", 8),
+    plain_choice(
+        *("pallas_ahead_across", "off", "auto", "attention.py:causal_attention"),
+        *((*("bfloat16[1,8,8192,128]",) * 3,), (1, 2048, 1024), "fori_loop"),
+    ),
     plain_choice(
         *("pallas_windows_across", "off", "on", "attention_more.py:decode_attention"),
         *(("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2), (1, 1024), "fori_loop"),

@@ -19,8 +19,7 @@ typedef struct Timing {
 	double bytes_per_cycle;
 	double *trips;    /* by statement: of a loop, the mean of its steps */
 	const Run **runs; /* by statement: of one with regions, once it is known */
-	uint32_t next; /* operands whose blocks are the next point's: what they save is not counted, nor what they take
-	                */
+	uint32_t next;    /* operands of the next point's blocks, which save more than they take: neither is counted */
 } Timing;
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */

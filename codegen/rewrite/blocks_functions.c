@@ -369,8 +369,8 @@ static void copy_stmts(Copy *c, FunctionId f) {
 
 /* What the mask gives, and its maxima: what comes early, as the rest of the step reads it. */
 typedef struct Early {
-	ValueId tile; /* of these the parameter ... */
-	ValueId given[1 + EARLY_MAX];
+	ValueId tile;                 /* the parameter that the mask chooses of */
+	ValueId given[1 + EARLY_MAX]; /* what it leaves of that, then its maxima */
 	uint32_t count;
 	bool *value; /* by value: it is early */
 } Early;
