@@ -14,9 +14,10 @@
  * is -inf where the mask is not set, a sum or a matmul of what is 0 there. So numbers are those of the whole step, but
  * for 0 times what is not finite.
  *
- * What stands ahead of a step stands ahead of the rows before, too, and is masked there: `s_1, a = call step_mask(...)`,
- * its maxima taken, so that the step begins with what depends on the one before it (blocks_functions.c). Behind each
- * block of rows stands as much of what the next grid point starts with (rewrite_points.c). */
+ * What stands ahead of a step stands ahead of the rows before, too, and is masked there: `s_1, a = call
+ * step_mask(...)`, its maxima taken, so that the step begins with what depends on the one before it
+ * (blocks_functions.c). Behind each block of rows stands as much of what the next grid point starts with
+ * (rewrite_points.c). */
 #include "blocks.h"
 #include <math.h>
 

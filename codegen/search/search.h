@@ -63,7 +63,7 @@ void plan_refuse_vmem(Planner *p);
 bool refused_for_vmem(const Diagnostic *d); /* it is such a one */
 /* points.c: of a plan that fits, what its loop's first step starts with is computed by the grid point before. */
 void plan_points(Planner *p);
-void plan_walk(Planner *p);                 /* walk.c: after plan_costs() and plan_seconds() */
+void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
 /* invariants.c: decides, of a plan that fits. And what its grid is then. */
 void plan_keep_invariants(Planner *p);
 void plan_run_in_order(Plan *plan);

@@ -19,7 +19,7 @@ EQUAL = {
     "matmul": 89,
     "float": 187,
     "function": 102,
-    "int": 110,
+    "int": 109,
     "compare": 105,
     "select": 109,
     "convert": 36,
