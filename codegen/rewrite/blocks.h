@@ -58,19 +58,22 @@ typedef struct Variant {
 /* Maxima of what is masked. */
 enum { EARLY_MAX = 2 };
 
+/* The function of what is masked early: it gives that, and its maxima. */
+typedef struct EarlyMask {
+	FunctionId f;  /* NONE: there is none */
+	ValueId tile;  /* the step's parameter that stands for what is masked, too */
+	bool *kept;    /* by parameter of the step: it has that one */
+	bool start[2]; /* as of Made */
+	uint32_t maxima;
+} EarlyMask;
+
 typedef struct Made {
 	Variant variant;
 	FunctionId f;
-	bool *kept;    /* by parameter: it has that one */
-	bool start[2]; /* behind those the first row and column of its block; behind these the numbers of fixed bounds
-	                */
-	/* of an early one, else NONE: the function of what is masked, of which these, and its own starts, stand for the
-	 * same; it gives that and its maxima, and `f`, without bounds, takes these last */
-	FunctionId mask;
-	ValueId masked; /* the parameter that stands for what is masked, too */
-	bool *mask_kept;
-	bool mask_start[2];
-	uint32_t maxima;
+	bool *kept;     /* by parameter: it has that one */
+	bool start[2];  /* behind those the first row and column of its block; behind these the numbers of fixed bounds
+	                 */
+	EarlyMask mask; /* of an early one: `f` has no bounds, and takes the maxima last */
 } Made;
 typedef VEC(Made) MadeList;
 

@@ -488,13 +488,9 @@ static bool take_mask(const Blocks *b, Made *made) {
 		Variant started = x->variant;
 		started.zero = made->variant.zero;
 		started.low = made->variant.low;
-		if (x->mask == NONE || !same_variant(&started, &made->variant))
+		if (x->mask.f == NONE || !same_variant(&started, &made->variant))
 			continue;
 		made->mask = x->mask;
-		made->masked = x->masked;
-		made->mask_kept = x->mask_kept;
-		made->maxima = x->maxima;
-		memcpy(made->mask_start, x->mask_start, sizeof made->mask_start);
 		return true;
 	}
 	return false;
@@ -503,7 +499,7 @@ static bool take_mask(const Blocks *b, Made *made) {
 /* The function of what is masked: it gives that, and its maxima. */
 static void make_mask(Copy c, const Early *e, Made *made) {
 	Kernel *k = c.b->k;
-	Made mask = {.kept = made->mask_kept};
+	Made mask = {.kept = made->mask.kept};
 	KArg given[1 + EARLY_MAX];
 	if (take_mask(c.b, made))
 		return;
@@ -516,11 +512,11 @@ static void make_mask(Copy c, const Early *e, Made *made) {
 	for (uint32_t i = 0; i < e->count; i++)
 		given[i] = karg_value(c.now[e->given[i]]);
 	kernel_append(k, k->functions.at[mask.f].body, K_RETURN, e->count, given, 0, NULL);
-	made->mask = mask.f;
-	made->masked = e->tile;
-	made->mask_start[0] = c.start[0] != NONE;
-	made->mask_start[1] = c.start[1] != NONE;
-	made->maxima = e->count - 1;
+	made->mask = (EarlyMask){.f = mask.f,
+	                         .tile = e->tile,
+	                         .kept = mask.kept,
+	                         .start = {c.start[0] != NONE, c.start[1] != NONE},
+	                         .maxima = e->count - 1};
 }
 
 /* The rest of the step reads what is masked as it read what was not, and the maxima as parameters. */
@@ -539,14 +535,14 @@ static void add_early(Copy *c, const Early *e, FunctionId f) {
 static Made make_function(Blocks *b, const Variant *v) {
 	Kernel *k = b->k;
 	Copy c = {.b = b, .v = v};
-	Made made = {.variant = *v, .mask = NONE};
+	Made made = {.variant = *v, .mask = {.f = NONE}};
 	Variant whole = *v, rest = *v;
 	Early early;
 	uint32_t parameters = k->functions.at[v->of].parameters.count + 1;
 	c.as = by_value(b, sizeof *c.as);
 	c.needed = by_value(b, sizeof *c.needed);
 	made.kept = arena_array(k->arena, parameters, sizeof *made.kept);
-	made.mask_kept = arena_array(k->arena, parameters, sizeof *made.mask_kept);
+	made.mask.kept = arena_array(k->arena, parameters, sizeof *made.mask.kept);
 	c.named = by_value(b, sizeof *c.named);
 	memset(c.named, 0xff, (b->values + 1) * sizeof *c.named);
 	start_copies(&c);

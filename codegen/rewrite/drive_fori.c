@@ -626,7 +626,7 @@ static void run_before(Fori *f, ValueId *values) {
 	if (first != NONE)
 		drive_when(d, first, "first");
 	drive_region(d, loop->before, &outside, &(Flow){values, loop->place.at, loop->place.at, drive_first_given(d)});
-	d->at = first == NONE ? d->at : outer;
+	d->at = outer;
 }
 
 /* The loop's statement; `values` of what it passes on. */

@@ -174,4 +174,17 @@ bool loop_static_steps(const Kernel *k, const KLoop *loop, int64_t *steps) {
 	return true;
 }
 
+bool function_computes(const Kernel *k, FunctionId f) {
+	for (StmtId s = region_first(k, k->functions.at[f].body); s != NONE; s = kernel_stmt(k, s)->next) {
+		const KStmt *stmt = kernel_stmt(k, s);
+		KOpKind kind = kernel_op_kind(stmt->op);
+		if (kind != KIND_PURE && stmt->op != K_LOAD && stmt->op != K_RETURN)
+			return false;
+		if (stmt->op != K_RETURN && stmt->result_count != 1)
+			return false;
+	}
+	StmtId last = region_last(k, k->functions.at[f].body);
+	return last != NONE && kernel_stmt(k, last)->op == K_RETURN;
+}
+
 void rewrite_tidy(Kernel *k) { kernel_drop_unread(k); }

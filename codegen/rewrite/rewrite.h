@@ -61,6 +61,8 @@ static inline const char *value_name(const Kernel *k, ValueId v) {
 void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix);
 /* All steps as one number; false: known only at run time. */
 bool loop_static_steps(const Kernel *k, const KLoop *loop, int64_t *steps);
+/* Statements alone, none of which does anything but compute and load, and a return. */
+bool function_computes(const Kernel *k, FunctionId f);
 /* rewrite_points.c: flag: it is the first of all grid points; NONE: there is only one. */
 IntId grid_first_point(Kernel *k);
 /* rewrite_repeats.c: what is loaded of an output goes back to where it stood, where nothing else does. */

@@ -222,10 +222,10 @@ static StmtId put_call(Group *g, StmtId call, bool masked, const ValueId *maxima
 		                               : value_cut(g, x, p.id);
 		vec_push(k->arena, &args, x);
 	}
-	if (made->mask != NONE)
+	if (made->mask.f != NONE)
 		v.bounds = 0;
 	add_ints(g, &v, made->start, &args);
-	for (uint32_t i = 0; maxima && made->mask != NONE && i < made->maxima; i++)
+	for (uint32_t i = 0; maxima && i < made->mask.maxima; i++)
 		vec_push(k->arena, &args, karg_value(maxima[i]));
 	StmtId s = put(g, K_CALL, args.count, args.at, 0, NULL);
 	StmtId end = region_last(k, k->functions.at[made->f].body);
@@ -284,21 +284,21 @@ static ValueId put_mask(Group *g, const Step *step, ValueId parameter, ValueId g
 	Variant v = variant_of(g, step->call, true);
 	const Made *made = blocks_function(g->b, &v);
 	KArgs args = {0};
-	if (made->mask == NONE || made->masked != parameter)
+	if (made->mask.f == NONE || made->mask.tile != parameter)
 		return given;
 	for (uint32_t i = 0; i < k->functions.at[v.of].parameters.count; i++)
-		if (made->mask_kept[i])
+		if (made->mask.kept[i])
 			vec_push(k->arena, &args,
 			         k->functions.at[v.of].parameters.at[i].id == parameter
 			                 ? karg_value(given)
 			                 : *kernel_arg(k, step->call, i));
-	add_ints(g, &v, made->mask_start, &args);
+	add_ints(g, &v, made->mask.start, &args);
 	StmtId s = put(g, K_CALL, args.count, args.at, 0, NULL);
-	StmtId end = region_last(k, k->functions.at[made->mask].body);
-	kernel_stmt(k, s)->function = made->mask;
+	StmtId end = region_last(k, k->functions.at[made->mask.f].body);
+	kernel_stmt(k, s)->function = made->mask.f;
 	ValueId masked = result(g, s, given, k->values.at[given].shape);
 	k->values.at[masked].as = NONE;
-	for (uint32_t i = 0; i < made->maxima; i++) {
+	for (uint32_t i = 0; i < made->mask.maxima; i++) {
 		ValueId like = kernel_arg(k, end, 1 + i)->value;
 		maxima[i] = result(g, s, like, k->values.at[like].shape);
 		if (!k->values.at[maxima[i]].name)
@@ -346,20 +346,6 @@ static void pass_on(Group *g, StmtId call) {
 }
 
 /* ---- which steps can be cut -------------------------------------------------------------------------------------- */
-
-/* Statements alone, none of which does anything but compute and load. */
-static bool computes_only(const Kernel *k, FunctionId f) {
-	for (StmtId s = region_first(k, k->functions.at[f].body); s != NONE; s = kernel_stmt(k, s)->next) {
-		const KStmt *stmt = kernel_stmt(k, s);
-		KOpKind kind = kernel_op_kind(stmt->op);
-		if (kind != KIND_PURE && stmt->op != K_LOAD && stmt->op != K_RETURN)
-			return false;
-		if (stmt->op != K_RETURN && stmt->result_count != 1)
-			return false;
-	}
-	StmtId last = region_last(k, k->functions.at[f].body);
-	return last != NONE && kernel_stmt(k, last)->op == K_RETURN;
-}
 
 static bool sets_flag(const Kernel *k, StmtId s) {
 	const KStmt *stmt = kernel_stmt(k, s);
@@ -437,13 +423,15 @@ static bool is_next(Blocks *b, StmtId s, const uint32_t *uses) {
 	for (uint32_t t = 0; t < b->count; t++)
 		own = own || b->steps[t].ahead == s;
 	uint32_t stored = 0;
+	if (own)
+		return false;
 	b->next_store = arena_array(k->arena, call->result_count + 1, sizeof *b->next_store);
-	for (StmtId x = own ? NONE : call->next; x != NONE; x = kernel_stmt(k, x)->next)
+	for (StmtId x = call->next; x != NONE; x = kernel_stmt(k, x)->next)
 		if (stores_handed(k, x, s) && uses[kernel_arg(k, x, 1)->value] == 1) {
 			b->next_store[kernel_arg(k, x, 1)->value - call->result] = x;
 			stored++;
 		}
-	return !own && stored == call->result_count;
+	return stored == call->result_count;
 }
 
 static void find_next(Blocks *b, const uint32_t *uses) {
@@ -849,7 +837,7 @@ static void cut_steps(Blocks *b) {
 	const uint32_t *uses = kernel_uses(k);
 	b->step = kernel_stmt(k, b->steps[0].call)->function;
 	b->where = NONE;
-	if (!computes_only(k, b->step) || !find_where(b) || !results_stay(b, uses))
+	if (!function_computes(k, b->step) || !find_where(b) || !results_stay(b, uses))
 		return;
 	start_classes(b);
 	blocks_join_function(b, b->step);
@@ -857,13 +845,13 @@ static void cut_steps(Blocks *b) {
 		if (!find_ahead(b, &b->steps[t], uses))
 			return;
 		StmtId ahead = b->steps[t].ahead;
-		if (ahead != NONE && !computes_only(k, kernel_stmt(k, ahead)->function))
+		if (ahead != NONE && !function_computes(k, kernel_stmt(k, ahead)->function))
 			return;
 		if (ahead != NONE)
 			join_ahead(b, &b->steps[t]);
 	}
 	find_next(b, uses);
-	if (b->next != NONE && (!computes_only(k, kernel_stmt(k, b->next)->function) || !join_next(b)))
+	if (b->next != NONE && (!function_computes(k, kernel_stmt(k, b->next)->function) || !join_next(b)))
 		return;
 	if ((!takes_rows(b, 0) && !takes_rows(b, 1)) || !find_blocks(b))
 		return;

@@ -197,10 +197,7 @@ static bool fits(Points *p) {
 	p->ahead = all ? region_first(k, loop->before) : NONE;
 	all = all && kernel_stmt(k, p->ahead)->op == K_CALL && last_call(k, loop->behind) != NONE &&
 	      kernel_stmt(k, p->ahead)->result_count == loop->carried.count - handed(p);
-	RegionId body = all ? k->functions.at[kernel_stmt(k, p->ahead)->function].body : NONE;
-	for (StmtId s = all ? region_first(k, body) : NONE; s != NONE && all; s = kernel_stmt(k, s)->next)
-		all = is_plain(k, s) || kernel_stmt(k, s)->op == K_RETURN;
-	return all && region_last(k, body) != NONE && kernel_stmt(k, region_last(k, body))->op == K_RETURN;
+	return all && function_computes(k, kernel_stmt(k, p->ahead)->function);
 }
 
 static void give_to_next(Kernel *k, StmtId s) {

@@ -453,6 +453,13 @@ static void add_tail(Lives *l, const KLoop *loop, const Kept *step) {
 	l->beside += int_max(weigh(l->t, &own) / d->size * d->tail - held_bytes(l->t), 0);
 }
 
+static int64_t handed_bytes(const Lives *l, const KLoop *loop) {
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < loop->handed.count; i++)
+		bytes += l->value[loop->handed.at[i].value]->bytes;
+	return bytes;
+}
+
 /* Beside the rest of its step a skewed loop has the factors of what it computes ahead in bfloat16 parts (of float8, a
  * quarter more), and what it hands on again: the last step of a fori_loop, and a ragged one, stand after the loop and
  * spill on their own. Of unrolled steps about half of what waits longer than a step is spilled beside what they have
@@ -460,9 +467,7 @@ static void add_tail(Lives *l, const KLoop *loop, const Kept *step) {
  * (measured for experts' rows in 64 to 512 of 2048, on v6e). */
 static int64_t skew_spills(const Lives *l, const Region *r) {
 	const KLoop *loop = r->loop;
-	int64_t bytes = 0, parts = 0;
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		bytes += l->value[loop->handed.at[i].value]->bytes;
+	int64_t bytes = handed_bytes(l, loop), parts = 0;
 	if (loop->skew && loop->type == LOOP_UNROLL)
 		return bytes / 2 * (loop->skew - 1);
 	for (uint32_t pos = 1; pos <= r->count && loop->skew; pos++) {
@@ -516,10 +521,7 @@ static int64_t between_pairs(const Lives *l, const KLoop *loop) {
 /* Choices that only the last steps make stand behind the loop, in straight code: half of what was handed on waits for
  * them (causal attention of 4096 and 8192 rows, in blocks of 512 and 1024: at most a third, on v7x). */
 static int64_t chosen_behind(const Lives *l, const KLoop *loop) {
-	int64_t bytes = 0;
-	for (uint32_t i = 0; !loop->peel && loop->ragged != NONE && i < loop->handed.count; i++)
-		bytes += l->value[loop->handed.at[i].value]->bytes;
-	return bytes / 2;
+	return !loop->peel && loop->ragged != NONE ? handed_bytes(l, loop) / 2 : 0;
 }
 
 /* What the next grid point is handed waits for the last steps, of which one in an iteration still reads what it was
@@ -527,10 +529,7 @@ static int64_t chosen_behind(const Lives *l, const KLoop *loop) {
  * 0 to 0.6 of it of pairs, 0.7 to 1.15 of single steps. */
 static int64_t handed_to_next(const Lives *l, const KLoop *loop) {
 	enum { OF_PAIRS = 60, OF_SINGLE = 115 };
-	int64_t bytes = 0;
-	for (uint32_t i = 0; loop->next.count && i < loop->handed.count; i++)
-		bytes += l->value[loop->handed.at[i].value]->bytes;
-	return bytes / 100 * (loop->paired ? OF_PAIRS : OF_SINGLE);
+	return loop->next.count ? handed_bytes(l, loop) / 100 * (loop->paired ? OF_PAIRS : OF_SINGLE) : 0;
 }
 
 static Kept share_of(Kept h, int64_t percent) {
@@ -554,9 +553,7 @@ static int64_t window_factors(const KBuffer *window) {
  * v6e and v7x, libtpu spills at most so much (tests/vmem/test_vmem_measured.py). */
 static int64_t spilled_by_bodies(const Lives *l, const KLoop *loop) {
 	enum { HANDED = 175, CARRIED = 225, MORE = 16 };
-	int64_t handed = 0, carried = 0, factors = 0;
-	for (uint32_t i = 0; i < loop->handed.count; i++)
-		handed += l->value[loop->handed.at[i].value]->bytes;
+	int64_t handed = handed_bytes(l, loop), carried = 0, factors = 0;
 	for (uint32_t i = 0; i < loop->carried.count; i++)
 		carried += l->value[loop->carried.at[i]]->bytes;
 	for (uint32_t i = 0; i < loop->windows.count; i++)
