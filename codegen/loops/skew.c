@@ -27,6 +27,8 @@
 enum { TWO_AHEAD_BYTES = 2 << 20 };
 /* So many full steps give a pair and what stands behind the loop. */
 enum { PAIR_STEPS = 3 };
+/* What is copied for the steps of a pair, and for those of the next one. */
+enum { PAIR_BUFFERS = 4 };
 /* auto: what a step hands on: of computed bounds, of which some is loaded, at most; in a single pair less. */
 enum { HANDED_BYTES = 4 << 20 };
 
@@ -95,8 +97,6 @@ static const char *not_paired(const Skew *s) {
 		return "pallas_step_pairs is off";
 	if (!way_is(s->p, ROW_PAIRS, PAIRS_TWO))
 		return "what a second one hands on does not fit";
-	if (s->loop->dma && asked == SWITCH_AUTO)
-		return "each one waits for its copies";
 	if (s->loop->dim[0].computed && !s->counts.even)
 		return "at some grid points their number is odd, at others even";
 	return full_steps(s) < PAIR_STEPS ? "it has too few of them" : NULL;
@@ -467,6 +467,37 @@ static bool pairs_are_no_loop(const Skew *s) {
 	return bytes >= HANDED_BYTES;
 }
 
+static bool copies_in(const Window *w) { return w->dma && w->input; }
+
+/* Windows of two steps are waited for at once, while those of the next two are on their way: each has a buffer. */
+static bool may_copy_by_pairs(const Skew *s) {
+	const ConfigList *given = &s->p->m->config.load_buffer_count;
+	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
+		const Window *w = &s->loop->windows.at[i];
+		if (copies_in(w) && given->set && w->buffers < PAIR_BUFFERS)
+			return false;
+	}
+	return true;
+}
+
+/* Two steps that wait for HBM take no less than one after the other: attention with a bias of S = 4096 takes 3 to 7%
+ * more in pairs. Nor do those with one matmul after the other: fused linear + cross-entropy takes as long, and the
+ * compiler twice as long for it. */
+static bool copies_in_turn(const Skew *s) {
+	if (!s->loop->dma || (Switch)s->p->m->config.step_pairs.value != SWITCH_AUTO)
+		return false;
+	StepTimes step = plan_step_times(s->p, s->p->plan->loop_of[s->loop->graph]);
+	return !may_copy_by_pairs(s) || step.hidden + step.shown > step.matmul || ahead_seconds(s) == 0;
+}
+
+static void copy_by_pairs(const Skew *s) {
+	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
+		Window *w = &s->loop->windows.at[i];
+		if (copies_in(w) && w->buffers < PAIR_BUFFERS)
+			plan_window_buffers(s->p->plan, w, PAIR_BUFFERS);
+	}
+}
+
 static void choose_pairs(const Skew *s) {
 	Loop *loop = s->loop;
 	if (loop->type == LOOP_UNROLL || loop->bodies)
@@ -474,9 +505,13 @@ static void choose_pairs(const Skew *s) {
 	loop->pair_why = not_paired(s);
 	if (!loop->pair_why && pairs_are_no_loop(s))
 		loop->pair_why = "they would be one iteration";
+	if (!loop->pair_why && copies_in_turn(s))
+		loop->pair_why = "each one waits for its copies";
 	loop->paired = !loop->pair_why;
 	if (loop->paired)
 		loop->pair_why = "what each one hands on has its own scratch";
+	if (loop->paired && may_copy_by_pairs(s))
+		copy_by_pairs(s);
 	loop->fenced = s->p->m->fenced && can_fence(s);
 }
 

@@ -18,6 +18,15 @@ uint32_t plan_scratch(Planner *p, Scratch s) {
 	return p->plan->scratches.count - 1;
 }
 
+void plan_window_buffers(Plan *plan, Window *w, int buffers) {
+	w->bytes = w->bytes / w->buffers * buffers;
+	w->buffers = buffers;
+	if (w->scratch == NONE)
+		return;
+	plan->scratches.at[w->scratch].shape[0] = plan->scratches.at[w->semaphore].shape[0] = buffers;
+	plan->scratches.at[w->scratch].bytes = w->bytes;
+}
+
 void plan_remark(Plan *p, const char *fmt, ...) {
 	va_list ap;
 	if (!p->module->explain)

@@ -600,6 +600,8 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 
 /* Adds it; gives its number. */
 uint32_t plan_scratch(Planner *p, Scratch s);
+/* Of a window that a loop copies, so many buffers from here on. */
+void plan_window_buffers(Plan *plan, Window *w, int buffers);
 
 static inline bool way_is(const Planner *p, ChoiceRow row, ChoiceValue v) { return p->way.at[row] == v; }
 /* The lowering that is asked for, of all loops. */

@@ -13,6 +13,7 @@
 typedef struct Fori {
 	Driver *d;
 	FunctionId *copy; /* by window: makes the copy of one step's; NONE */
+	int *uses;        /* by window: so many steps of an iteration read it, or write it */
 	IntId flat;       /* the number of the region's step among all; NONE: behind or before the loop */
 	IntId *written;   /* by window: the step of which the call under way writes it; NONE */
 	StmtId group;     /* the first call whose windows nothing waits for yet; NONE */
@@ -328,11 +329,31 @@ static bool reads(Fori *f, StmtId call, uint32_t w, IntId *step) {
 	return true;
 }
 
-static int most_buffers(const Fori *f) {
+static void count_uses(Fori *f) {
+	const Kernel *k = f->d->k;
+	IntId at;
+	f->uses = arena_array(k->arena, windows(f) + 1, sizeof *f->uses);
+	for (StmtId c = drive_next_call(k, region_first(k, kernel_stmt(k, f->d->stmt)->body)); c != NONE;
+	     c = drive_next_call(k, kernel_stmt(k, c)->next))
+		for (uint32_t w = 0; w < windows(f); w++)
+			f->uses[w] += drive_call_reads(f->d, c, w, &at);
+}
+
+/* Each step of an iteration has a buffer of its own, and so has each one of the next iteration. */
+static bool has_all(const Fori *f, uint32_t w) {
+	return window(f, w)->buffers >= (input_copied(window(f, w)) ? 2 : 1) * f->uses[w];
+}
+
+/* An input is copied so many steps early. */
+static int early(const Fori *f, uint32_t w) {
+	return window(f, w)->buffers - (has_all(f, w) ? (int)int_max(f->uses[w], 1) : 1);
+}
+
+static int most_early(const Fori *f) {
 	int most = 0;
 	for (uint32_t w = 0; w < windows(f); w++)
-		if (input_copied(window(f, w)) && window(f, w)->buffers > most)
-			most = window(f, w)->buffers;
+		if (input_copied(window(f, w)) && early(f, w) > most)
+			most = early(f, w);
 	return most;
 }
 
@@ -341,32 +362,32 @@ static void start_first(Fori *f) {
 	Driver *d = f->d;
 	int64_t steps;
 	bool known = loop_static_steps(d->k, d->loop, &steps);
-	for (int early = 0; early + 1 < most_buffers(f); early++) {
-		if (known && early >= steps)
+	for (int step = 0; step < most_early(f); step++) {
+		if (known && step >= steps)
 			continue;
 		Cursor outer = d->at;
-		if (early == 0 && f->unstarted != NONE)
+		if (step == 0 && f->unstarted != NONE)
 			drive_when(d, f->unstarted, d->item ? "unstarted" : "first");
 		else if (!known)
-			drive_when(d, int_binary(d->k, INT_LT, int_const(d->k, early), drive_total_steps(d)),
+			drive_when(d, int_binary(d->k, INT_LT, int_const(d->k, step), drive_total_steps(d)),
 			           "prefetch");
 		for (uint32_t w = 0; w < windows(f); w++)
-			if (input_copied(window(f, w)) && window(f, w)->buffers - 1 > early)
-				put_copy(f, K_START, w, int_const(d->k, early));
+			if (input_copied(window(f, w)) && early(f, w) > step)
+				put_copy(f, K_START, w, int_const(d->k, step));
 		d->at = outer;
 	}
 }
 
 /* Copies for the step so many later that have a buffer by then are on their way. */
-static void start_early(Fori *f, StmtId call, int early) {
+static void start_early(Fori *f, StmtId call, int steps) {
 	Driver *d = f->d;
 	Cursor outer = d->at;
 	IntId step, next = NONE;
 	for (uint32_t w = 0; w < windows(f); w++) {
-		if (!input_copied(window(f, w)) || window(f, w)->buffers - 1 != early || !reads(f, call, w, &step))
+		if (!input_copied(window(f, w)) || early(f, w) != steps || !reads(f, call, w, &step))
 			continue;
 		if (next == NONE) {
-			next = int_binary(d->k, INT_ADD, step, int_const(d->k, early));
+			next = int_binary(d->k, INT_ADD, step, int_const(d->k, steps));
 			drive_when(d, int_binary(d->k, INT_LT, next, drive_total_steps(d)), "prefetch");
 		}
 		put_copy(f, K_START, w, next);
@@ -393,8 +414,8 @@ static void start_across(Fori *f) {
 /* What a call reads is there. */
 static void wait_for(Fori *f, StmtId call) {
 	IntId step;
-	for (int early = 1; early < most_buffers(f); early++)
-		start_early(f, call, early);
+	for (int steps = 1; steps <= most_early(f); steps++)
+		start_early(f, call, steps);
 	if (f->base != NONE)
 		start_across(f);
 	for (uint32_t w = 0; w < windows(f); w++) {
@@ -429,7 +450,7 @@ static void wait_there(Fori *f, StmtId call) {
 	for (uint32_t w = 0; w < windows(f); w++) {
 		if (!input_copied(window(f, w)) || !reads(f, call, w, &step) || !int_is_const(k, step, &number))
 			continue;
-		int64_t next = number + window(f, w)->buffers - 1;
+		int64_t next = number + early(f, w);
 		if (next < steps)
 			put_copy(f, K_START, w, int_const(k, next));
 		put_copy(f, K_WAIT, w, step);
@@ -512,10 +533,18 @@ static void start_results(Driver *d, StmtId call) {
 			put_copy(f, K_START, w, f->written[w]);
 }
 
-/* Calls of one function each are a group, up to one of a function that was called before: that one needs buffers which
- * the others still read. */
-static StmtId group_end(const Kernel *k, StmtId first) {
+/* All calls are a group if there are buffers for all. Else those of one function each are, up to one of a function that
+ * was called before: that one needs buffers which the others still read. */
+static StmtId group_end(const Fori *f, StmtId first) {
+	const Kernel *k = f->d->k;
 	StmtId s = first;
+	bool copied = false, all = true;
+	for (uint32_t w = 0; w < windows(f); w++) {
+		copied = copied || window(f, w)->dma;
+		all = all && (!window(f, w)->dma || has_all(f, w));
+	}
+	if (copied && all)
+		return NONE;
 	for (bool again = false; s != NONE && !again;) {
 		s = drive_next_call(k, kernel_stmt(k, s)->next);
 		for (StmtId c = first; s != NONE && c != s; c = drive_next_call(k, kernel_stmt(k, c)->next))
@@ -564,7 +593,7 @@ static void before_group(Fori *f, StmtId first, StmtId end) {
 static void before_call(Driver *d, StmtId call) {
 	Fori *f = d->fori;
 	if (f->group == call) {
-		StmtId end = group_end(d->k, call);
+		StmtId end = group_end(f, call);
 		before_group(f, call, end);
 		f->group = end;
 	}
@@ -729,6 +758,7 @@ void drive_fori(Driver *d, ValueId *results) {
 		count_steps(&f);
 	else if (d->item)
 		count_item(&f);
+	count_uses(&f);
 	f.copy = arena_array(d->k->arena, count, sizeof *f.copy);
 	f.written = arena_array(d->k->arena, count, sizeof *f.written);
 	for (uint32_t w = 0; w < windows(&f); w++)

@@ -65,14 +65,8 @@ static void keep_one(Plan *plan, const Buffered *b) {
 		o->buffers = 1;
 		o->why = arena_printf(plan->arena, "%s; one buffer, for two would not fit", o->why);
 	} else {
-		Window *w = &plan->loops.at[b->loop].windows.at[b->window];
-		w->bytes /= w->buffers;
-		w->buffers = 1;
+		plan_window_buffers(plan, &plan->loops.at[b->loop].windows.at[b->window], 1);
 		plan->loops.at[b->loop].across = false;
-		if (w->scratch != NONE) {
-			plan->scratches.at[w->scratch].shape[0] = plan->scratches.at[w->semaphore].shape[0] = 1;
-			plan->scratches.at[w->scratch].bytes = w->bytes;
-		}
 	}
 	plan_remark(plan, "%s: one buffer of its windows, not two: they would not fit; its %.0f copies are waited for",
 	            name, b->copies);
