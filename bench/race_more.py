@@ -146,6 +146,8 @@ def attention_rows():
         [{}, blocks(512, 1024, loop="emit_pipeline")],
         [*peers(), ("jax.flash_masked", flash(2048, 2048, 512))],
         [blocks(512, 1024, loop="emit_pipeline")],
+        heads=8,
+        groups=8,
         extra=ids,
     )
     yield masked(
