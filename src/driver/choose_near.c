@@ -42,7 +42,8 @@ enum {
 #define CLIMB_SAVES_AT_LEAST 1.04
 #define CLIMB_COMPARED_AT_LEAST 1.03
 #define CLIMB_OF_SIZES_COMPARED_AT_LEAST 1.012
-/* ... nothing, where it saves so much by the time of the core, ... */
+/* ... nothing, where it saves so much by the time of the core, or has steps in pairs, of which the other knows nothing,
+ * ... */
 #define CLIMB_SAVES_MUCH 1.2
 /* ... one move by the time of the core, less where no larger one leads on, and what it may lose of the other. */
 #define MOVE_SAVES_AT_LEAST 1.02
@@ -129,6 +130,15 @@ static bool is_long_code(const Spot *s) {
 			                              ? known_steps(g->kernels.at[k], l) > MOST_STRAIGHT
 			                              : code_cycles(g->kernels.at[k], l, s->cycles) > MOST_CODE);
 	return is_long;
+}
+
+static bool has_pairs(const Spot *s) {
+	const Program *g = s->trial.program;
+	for (uint32_t k = 0; k < g->kernels.count; k++)
+		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++)
+			if (g->kernels.at[k]->loops.at[l].paired)
+				return true;
+	return false;
 }
 
 /* Of a way that is refused, does not fit, becomes long code or is estimated to take more than `most` seconds: false. */
@@ -330,7 +340,8 @@ void choose_near(Choosing *s) {
 	Spot from = n->at;
 	walk(n, climb, MOVE_SAVES_AT_LEAST, MOVE_LOSES_AT_MOST, MOST_NEAR);
 	walk(n, climb, LAST_MOVE_SAVES_AT_LEAST, LAST_MOVE_LOSES_AT_MOST, MOST_LAST);
-	double compared = n->at.way.type != from.way.type                  ? CLIMB_COMPARED_AT_LEAST
+	double compared = has_pairs(&n->at) && !has_pairs(&from)           ? 1
+	                  : n->at.way.type != from.way.type                ? CLIMB_COMPARED_AT_LEAST
 	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles ? 1
 	                                                                   : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
 	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles && n->at.seconds * compared <= from.seconds;

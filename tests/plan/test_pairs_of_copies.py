@@ -1,5 +1,6 @@
 """Pairs of steps that copy their windows: those of both are waited for at once."""
 
+import json
 import re
 
 import kit
@@ -40,6 +41,16 @@ def test_by_default(name, chip):
     one = kit.plan(name, chip, **LONG, pallas_step_pairs="off")
     assert set(buffers(one).values()) == {2}
     assert plan["vmem"]["inner"] == 2 * one["vmem"]["inner"]
+
+
+def test_where_nobody_gives_sizes():
+    """K and V of 131072 rows do not fit v7x: in pairs they need not."""
+    document = kit.document("attention_d128_8192") | {"config": {}}
+    text = json.dumps(document).replace("8192", "131072")
+    said = kit.accepted("-", "--emit=plan", "--target=v7x", "--explain", text=text)
+    (loop,) = json.loads(said.out)["loops"]
+    assert (loop["type"], loop["dma"], loop["paired"]) == ("fori_loop", True, True)
+    assert "choose: taken: near the defaults, " in said.err
 
 
 @pytest.mark.parametrize("name", ["decode_attention_8192", "bias_attention_4096"])
