@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import kit
 import pytest
@@ -13,6 +14,8 @@ PAIRS = COPIED | {"pallas_step_pairs": "on"}
 LONG = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": "on", "block_sizes": [1, 512, 1024]}
 # Four full steps; three, and a ragged one.
 GRAPHS = ("attention", "attention_b1_h2_s421_d128")
+# Two matmuls of each step, which stores what they give: five steps.
+STORES = Path(__file__).with_name("chained_stores.json")
 # Buffers of each input: what it takes; more; too few for both steps; none to copy ahead into.
 COUNTS = (None, [2, 4, 5], [2, 3, 3], [1, 2, 4], [1, 1, 1])
 
@@ -92,6 +95,16 @@ def test_both_steps_wait_at_once():
 def test_right(name, counts):
     wrong = simulated.wrong(kit.document(name), counted(counts), adversarial="last_row", seed=1)
     assert wrong == []
+
+
+@pytest.mark.parametrize("counts", [None, [2, 2, 2]], ids=str)
+def test_results_that_each_step_copies_away(counts):
+    """Room for those of both steps is waited for at once, too, if inputs are."""
+    config = counted(counts) | {"block_sizes": [128, 128], "pallas_loop_skew": "on"}
+    found = body(kit.compiled(json.loads(STORES.read_text()), "v6e", **config))
+    assert found.count("out_copy(j-2).wait()") == found.count("out_copy(j_1-2).wait()") == 1
+    assert (found.rindex(".wait()") < found.index("=step_ahead(")) == (counts is None)
+    assert simulated.wrong(json.loads(STORES.read_text()), config, seed=1) == []
 
 
 @pytest.mark.parametrize("chip", ["v5e", "v7x"])
