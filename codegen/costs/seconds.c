@@ -78,20 +78,25 @@ static double overlap_seconds(Planner *p, const Loop *loop) {
  */
 enum { COPY_CYCLES = 32 };
 
+static double copy_cycles(Planner *p, const Loop *loop) {
+	double cycles = 0;
+	if (loop->type != LOOP_FORI || !loop->dma || loop->dim[0].computed || step_matmul_seconds(p, loop) == 0)
+		return 0;
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		cycles += loop->windows.at[i].dma ? COPY_CYCLES : 0;
+	return cycles;
+}
+
 /* Cycles from one step of a loop to the next: the units run dry, what is carried in scratch is read and written, for
  * each register of it, and copies are seen to. */
 static double step_cycles(Planner *p, const Loop *loop) {
 	const Target *t = p->m->target;
-	double registers = 0, copies = 0, register_size = (double)target_registers_bytes(t, 1);
+	double registers = 0, register_size = (double)target_registers_bytes(t, 1);
 	for (uint32_t i = 0; i < loop->carries.count; i++)
 		if (loop->carries.at[i].place == CARRY_SCRATCH)
 			registers += (double)p->plan->scratches.at[loop->carries.at[i].scratch].bytes / register_size;
-	for (uint32_t i = 0; i < loop->windows.count && loop->type == LOOP_FORI && !loop->dim[0].computed; i++)
-		copies += loop->windows.at[i].dma ? COPY_CYCLES : 0;
-	if (copies > 0 && step_matmul_seconds(p, loop) == 0)
-		copies = 0;
 	double between = (double)t->loop_step_cycles + registers / (double)t->scratch_registers_per_cycle;
-	return between / (1 + loop->paired) + copies;
+	return between / (1 + loop->paired) + copy_cycles(p, loop);
 }
 
 /* Seconds that the steps of one grid point's loops cost over straight code. */

@@ -469,15 +469,20 @@ static bool pairs_are_no_loop(const Skew *s) {
 
 static bool copies_in(const Window *w) { return w->dma && w->input; }
 
-/* Windows of two steps are waited for at once, while those of the next two are on their way: each has a buffer. */
-static bool may_copy_by_pairs(const Skew *s) {
-	const ConfigList *given = &s->p->m->config.load_buffer_count;
-	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
-		const Window *w = &s->loop->windows.at[i];
-		if (copies_in(w) && given->set && w->buffers < PAIR_BUFFERS)
-			return false;
-	}
-	return true;
+/* A pair's windows are waited for at once, while those of the next one are on their way: each has a buffer, unless the
+ * configuration counts them. */
+static void copy_by_pairs(const Skew *s) {
+	bool given = s->p->m->config.load_buffer_count.set;
+	for (uint32_t i = 0; i < s->loop->windows.count && !given; i++)
+		if (copies_in(&s->loop->windows.at[i]))
+			plan_window_buffers(s->p->plan, &s->loop->windows.at[i], PAIR_BUFFERS);
+}
+
+static bool has_fewer_buffers(const Skew *s) {
+	bool fewer = false;
+	for (uint32_t i = 0; i < s->loop->windows.count && s->p->m->config.load_buffer_count.set; i++)
+		fewer = fewer || (copies_in(&s->loop->windows.at[i]) && s->loop->windows.at[i].buffers < PAIR_BUFFERS);
+	return fewer;
 }
 
 /* Two steps that wait for HBM take no less than one after the other: attention with a bias of S = 4096 takes 3 to 7%
@@ -486,16 +491,10 @@ static bool may_copy_by_pairs(const Skew *s) {
 static bool copies_in_turn(const Skew *s) {
 	if (!s->loop->dma || (Switch)s->p->m->config.step_pairs.value != SWITCH_AUTO)
 		return false;
+	if (has_fewer_buffers(s) || ahead_seconds(s) == 0)
+		return true;
 	StepTimes step = plan_step_times(s->p, s->p->plan->loop_of[s->loop->graph]);
-	return !may_copy_by_pairs(s) || step.hidden + step.shown > step.matmul || ahead_seconds(s) == 0;
-}
-
-static void copy_by_pairs(const Skew *s) {
-	for (uint32_t i = 0; i < s->loop->windows.count; i++) {
-		Window *w = &s->loop->windows.at[i];
-		if (copies_in(w) && w->buffers < PAIR_BUFFERS)
-			plan_window_buffers(s->p->plan, w, PAIR_BUFFERS);
-	}
+	return step.hidden + step.shown > step.matmul;
 }
 
 static void choose_pairs(const Skew *s) {
@@ -508,10 +507,10 @@ static void choose_pairs(const Skew *s) {
 	if (!loop->pair_why && copies_in_turn(s))
 		loop->pair_why = "each one waits for its copies";
 	loop->paired = !loop->pair_why;
-	if (loop->paired)
+	if (loop->paired) {
 		loop->pair_why = "what each one hands on has its own scratch";
-	if (loop->paired && may_copy_by_pairs(s))
 		copy_by_pairs(s);
+	}
 	loop->fenced = s->p->m->fenced && can_fence(s);
 }
 

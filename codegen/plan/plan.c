@@ -18,6 +18,13 @@ uint32_t plan_scratch(Planner *p, Scratch s) {
 	return p->plan->scratches.count - 1;
 }
 
+bool plan_has_pairs(const Plan *plan) {
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		if (plan->loops.at[l].paired)
+			return true;
+	return false;
+}
+
 void plan_window_buffers(Plan *plan, Window *w, int buffers) {
 	w->bytes = w->bytes / w->buffers * buffers;
 	w->buffers = buffers;

@@ -600,6 +600,8 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 
 /* Adds it; gives its number. */
 uint32_t plan_scratch(Planner *p, Scratch s);
+/* Some loop has two steps in an iteration. */
+bool plan_has_pairs(const Plan *plan);
 /* Of a window that a loop copies, so many buffers from here on. */
 void plan_window_buffers(Plan *plan, Window *w, int buffers);
 

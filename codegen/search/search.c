@@ -229,17 +229,10 @@ static void draft_rows(Search *s, ChoiceRow row) {
 	}
 }
 
-static bool any_paired(const Plan *plan) {
-	for (uint32_t l = 0; l < plan->loops.count; l++)
-		if (plan->loops.at[l].paired)
-			return true;
-	return false;
-}
-
 /* What needs less VMEM than this draft: less overlap if it has any, else whole tiles. */
 static void draft_next(Search *s, const Draft *d) {
 	const bool has[ROW_COUNT] = {
-		[ROW_PAIRS] = any_paired(d->plan), [ROW_SKEW] = d->plan->skewed, [ROW_TILES] = d->plan->strips};
+		[ROW_PAIRS] = plan_has_pairs(d->plan), [ROW_SKEW] = d->plan->skewed, [ROW_TILES] = d->plan->strips};
 	static const ChoiceRow rows[] = {ROW_PAIRS, ROW_SKEW, ROW_TILES};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		s->way = d->way;

@@ -135,9 +135,8 @@ static bool is_long_code(const Spot *s) {
 static bool has_pairs(const Spot *s) {
 	const Program *g = s->trial.program;
 	for (uint32_t k = 0; k < g->kernels.count; k++)
-		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++)
-			if (g->kernels.at[k]->loops.at[l].paired)
-				return true;
+		if (plan_has_pairs(g->kernels.at[k]))
+			return true;
 	return false;
 }
 
