@@ -384,9 +384,21 @@ def first_table():
     ways = {
         "computed in each step": {"pallas_grid_invariants": "off"},
         "before the first one": {**kept, "pallas_first_step": "off"},
-        "in the first one": {**kept, "pallas_first_step": "on"},
+        "in the first one": {**kept, "pallas_first_step": "on", "pallas_factor_chunks": "off"},
+        "in chunks": {**kept, "pallas_first_step": "on", "pallas_factor_chunks": "on"},
     }
     return comparison("kernel", cases, ways, time_and_vmem)
+
+
+# ---- result_pieces
+
+
+def pieces_table():
+    """What follows a matmul: computed of its whole result, or piece by piece."""
+    matrices = ("bfloat16[4096,4096]", "bfloat16[4096,4096]", "bfloat16[4096]")
+    config = {"block_sizes": [1024, 1024, 4096], "pallas_loop_type": "unroll"}
+    cases = [Case("matmul, bias, GELU", "matmul.py:matmul_bias_gelu", matrices, config, BOTH)]
+    return comparison("kernel", cases, switch("pallas_result_pieces", "off", "on"), time_and_vmem)
 
 
 # ---- pre_broadcast
@@ -637,6 +649,7 @@ PAGES = {
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
     "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/result_pieces.md": {"pieces": pieces_table},
     "docs/passes/grid_invariants.md": {"kept": kept_table, "first": first_table},
     "docs/passes/whole_rows.md": {"joined": joined_table},
     "docs/passes/pre_broadcast.md": {"widened": widened_table},

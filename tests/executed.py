@@ -34,7 +34,8 @@ INPUTS = "random"
 
 # What a rewrite may change values by, relative and absolute: sums in another order, then rounded to
 # bfloat16.
-TOLERANCES = {"strips": (2.0**-7, 1e-4), "lane_sums": (2.0**-7, 1e-4)}
+SUMS = (2.0**-7, 1e-4)
+TOLERANCES = {"strips": SUMS, "lane_sums": SUMS, "chunks": SUMS, "pieces": SUMS}
 
 
 class Refused(Exception):

@@ -2,6 +2,7 @@
 #include "build.h"
 #include "builder.h"
 #include "codegen/place/place.h"
+#include "codegen/rewrite/rewrite.h"
 
 /* ---- the signature ---------------------------------------------------------------------------------------------- */
 
@@ -190,6 +191,25 @@ static void note_kept(Builder *b) {
 	}
 }
 
+/* For rewrite_pieces.c, which makes the scratch: of each matmul as many rows of float32. */
+static void take_pieces(Builder *b) {
+	Plan *p = b->plan;
+	ResultPieces found = {0};
+	p->kept.count = 0;
+	b->k->pieces = results_in_pieces(b->k, &found);
+	p->piece_bytes = found.bytes;
+	for (uint32_t i = 0; i < found.matmuls; i++) {
+		Scratch piece = {.kind = SCRATCH_VMEM,
+		                 .ref = "piece_ref",
+		                 .dtype = DTYPE_F32,
+		                 .rank = 2,
+		                 .shape = {found.rows, found.columns},
+		                 .bytes = found.bytes / found.matmuls,
+		                 .why = "a matmul's result goes through it, piece by piece"};
+		vec_push(b->a, &p->kept, piece);
+	}
+}
+
 Kernel *plan_kernel(Plan *p) {
 	Builder b = {.plan = p, .m = p->module, .a = p->arena, .ahead = NONE};
 	uint32_t loops = p->loops.count + 1;
@@ -219,6 +239,13 @@ Kernel *plan_kernel(Plan *p) {
 		p->kept_bytes =
 			p->widened_bytes + kernel_keep_invariants(b.k, p->module->target, p->keeps == KEEPS_WITH_REST);
 		note_kept(&b);
+		b.k->chunks = p->chunks && factor_in_chunks(b.k);
+		p->chunks = b.k->chunks;
+	}
+	b.k->narrow = p->module->target->bf16_vpu;
+	if (p->pieces) {
+		kernel_open_steps(b.k);
+		take_pieces(&b);
 	}
 	return b.k;
 }

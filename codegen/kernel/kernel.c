@@ -439,6 +439,11 @@ StmtId kernel_append(Kernel *k, RegionId r, uint16_t op, uint32_t arg_count, con
 	return s;
 }
 
+bool kernel_op_is_pointwise(uint16_t op) {
+	return op < K_FIRST || op == K_CONVERT || op == K_LET || op == K_GELU_ERF || op == K_GELU_TANH ||
+	       op == K_FLOORED || op == K_INT_POWER || op == K_WIDE_MAXIMUM || op == K_WIDE_MINIMUM;
+}
+
 bool kernel_op_views(uint16_t op) {
 	switch (op) {
 	case K_LET:

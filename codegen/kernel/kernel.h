@@ -429,6 +429,9 @@ typedef struct Kernel {
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	bool blocks;           /* masked steps behind loops are to be cut into blocks: rewrite_blocks.c */
 	bool unmasked;         /* steps that masks leave whole are to be computed without: rewrite_unmasked.c */
+	bool narrow; /* what two bfloat16 give is to be computed in it where it is rounded to it: rewrite_narrow.c */
+	bool chunks; /* a factor that is computed beside its matmul is to be made in chunks: rewrite_chunks.c */
+	bool pieces; /* what follows its matmuls is to be computed of pieces of their results: rewrite_pieces.c */
 	int expected_steps;    /* of loops of which only data say how often they run, for estimates; 0: nobody says */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */
@@ -563,6 +566,8 @@ void kernel_set_args(Kernel *k, StmtId s, uint32_t count, const KArg *args);
  * `shape` (kernel_infer()). */
 ValueId kernel_op(Kernel *k, RegionId r, uint16_t op, Dtype dtype, uint32_t rank, const int64_t *shape,
                   uint32_t arg_count, const KArg *args, uint32_t int_count, const int64_t *ints);
+/* Each element of its result is computed of those that stand there in its tiles, which may be one for all of a dim. */
+bool kernel_op_is_pointwise(uint16_t op);
 /* It gives elements of its one tile as they are, by another name or in another shape. */
 bool kernel_op_views(uint16_t op);
 /* Out of its region; it is not referred to any more. */

@@ -658,6 +658,12 @@ static void put_signature(KTextOut *t) {
 		put_line(t, "blocks");
 	if (k->unmasked)
 		put_line(t, "unmasked");
+	if (k->narrow)
+		put_line(t, "narrow");
+	if (k->chunks)
+		put_line(t, "chunks");
+	if (k->pieces)
+		put_line(t, "pieces");
 	if (k->ring)
 		put_ring(t, k->ring);
 	kernel_walk(k, k->body, put_lines_of, t);

@@ -497,6 +497,9 @@ typedef struct Plan {
 	VEC(Scratch) kept;      /* the scratch for it, behind `scratches` */
 	int64_t kept_bytes;     /* of that; 0: nothing is kept */
 	int64_t widened_bytes;  /* of these those for tables: build_tables.c */
+	bool chunks;            /* what the first step computes for others it computes in chunks: invariants.c */
+	bool pieces;            /* what follows matmuls is computed of pieces of their results: pieces.c */
+	int64_t piece_bytes;    /* the scratch for it */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */

@@ -82,8 +82,8 @@ static void put_dim(Printer *pr, Text *out, const KDim *d) {
 			put_number(out, " * ", d->size);
 		put_number(out, ", ", d->size);
 		text_put(out, ")");
-	} else if (pr->slice && d->kind == KDIM_RANGE && d->start == pr->slice_start && d->size == pr->slice_size) {
-		text_put(out, pr->slice);
+	} else if (d->kind == KDIM_RANGE && slice_from(pr, d->start, d->size)) {
+		text_put(out, slice_from(pr, d->start, d->size)->var);
 	} else if (d->kind == KDIM_AT) {
 		put_start(pr, out, d);
 	} else {

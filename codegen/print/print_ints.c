@@ -36,11 +36,19 @@ static Precedence choice(Printer *pr, Text *out, const KInt *i) {
 	return PREC_LOWEST;
 }
 
+const Slice *slice_from(const Printer *pr, IntId start, int64_t size) {
+	const Slice *s = pr->slice;
+	while (s && (s->start != start || (size && s->size != size)))
+		s = s->outer;
+	return s;
+}
+
 Precedence put_int(Printer *pr, Text *out, IntId id) {
 	KInt i = pr->k->ints.at[id];
 	const IntId args[] = {i.a, i.b, i.c};
-	if (pr->slice && id == pr->slice_start) {
-		text_put(out, pr->slice);
+	const Slice *slice = slice_from(pr, id, 0);
+	if (slice) {
+		text_put(out, slice->var);
 		text_put(out, ".start");
 		return PREC_ATOM;
 	}

@@ -362,7 +362,8 @@ static void print_carried(Printer *pr, StmtId s, uint32_t first, const ValueId *
 
 static void print_for(Printer *pr, StmtId s) {
 	const KFor *each = kernel_stmt(pr->k, s)->each;
-	const char *step = each->unread ? "_" : value_text(pr, each->step), *slice = pr->slice;
+	const char *step = each->unread ? "_" : value_text(pr, each->step);
+	const Slice *outer = pr->slice;
 	print_carried(pr, s, 0, each->carried.at);
 	Text *out = py_open(&pr->w);
 	text_printf(out, "for %s in range(", step);
@@ -380,12 +381,12 @@ static void print_for(Printer *pr, StmtId s) {
 		put_int(pr, out, start);
 		text_printf(out, ", %lld)", (long long)each->slice);
 		py_close(&pr->w);
-		pr->slice = at;
-		pr->slice_start = start;
-		pr->slice_size = each->slice;
+		Slice *slice = arena_alloc(pr->a, sizeof *slice);
+		*slice = (Slice){start, each->slice, at, outer};
+		pr->slice = slice;
 	}
 	print_region(pr, kernel_stmt(pr->k, s)->body);
-	pr->slice = slice;
+	pr->slice = outer;
 	pr->w.indent--;
 }
 

@@ -28,15 +28,21 @@ typedef struct PyExpr {
 
 enum { HELPER_COUNT = 56 };
 
+/* Of a loop over slices. */
+typedef struct Slice {
+	IntId start;
+	int64_t size;
+	const char *var;
+	const struct Slice *outer;
+} Slice;
+
 typedef struct Printer {
 	const KProgram *program;
 	Kernel *k;
 	Arena *a;
 	PyWriter w;
-	Map commented;     /* source lines whose comment stands already */
-	IntId slice_start; /* inside a loop over slices: where its slice starts, ... */
-	int64_t slice_size;
-	const char *slice;           /* ... and its variable; else NULL */
+	Map commented;               /* source lines whose comment stands already */
+	const struct Slice *slice;   /* inside loops over slices that of the innermost; else NULL */
 	const char *fori_carry;      /* in the body of a fori that carries nothing: what it returns */
 	const KFunction *while_body; /* in the body of a while: it; else NULL */
 	bool *printed;               /* by statement: it stands in one that was printed */
@@ -47,6 +53,8 @@ typedef struct Printer {
 
 /* print_ints.c */
 Precedence put_int(Printer *pr, Text *out, IntId i);
+/* The slice that starts there, of so many elements or, if `size` is 0, of any; NULL. */
+const Slice *slice_from(const Printer *pr, IntId start, int64_t size);
 /* In parentheses where it binds looser than what stands around it. */
 void put_int_in(Printer *pr, Text *out, IntId i, Precedence around);
 

@@ -188,3 +188,12 @@ bool function_computes(const Kernel *k, FunctionId f) {
 }
 
 void rewrite_tidy(Kernel *k) { kernel_drop_unread(k); }
+
+bool is_whole_block(const Kernel *k, KArg x) {
+	const KRef *ref = &k->refs.at[x.ref];
+	const KBuffer *b = &k->buffers.at[ref->buffer];
+	for (uint32_t d = 0; d < ref->rank; d++)
+		if (ref->dim[d].kind != KDIM_ALL)
+			return false;
+	return b->space == KSPACE_VMEM && b->rank == 2 && b->role != BUFFER_PARAMETER && !b->held;
+}

@@ -73,6 +73,21 @@ int64_t pipelined_blocks(Kernel *k, BufferId b);
 /* rewrite_peel.c: a split loop's peeled step, with the flags set. */
 void loop_add_tail(Kernel *k, StmtId stmt);
 
+/* rewrite_pieces.c: what follows the matmuls of a kernel, as its steps are opened, can be computed of pieces of their
+ * results. */
+typedef struct ResultPieces {
+	uint32_t matmuls;
+	int64_t rows, columns; /* of a piece */
+	int64_t bytes;         /* of the scratch through which they go, of all matmuls */
+	StmtIds following;
+} ResultPieces;
+bool results_in_pieces(Kernel *k, ResultPieces *found);
+
+/* rewrite_chunks.c: a branch's matmul has a first factor that can be made in chunks of what it sums. */
+bool factor_in_chunks(Kernel *k);
+/* All of a block of two dims that the grid brings, or of such scratch. */
+bool is_whole_block(const Kernel *k, KArg ref);
+
 typedef VEC(KArg) KArgs;
 
 #endif

@@ -169,6 +169,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 		plan->seconds = plan_seconds(&p);
 		plan_keep_invariants(&p);
 		plan_points(&p);
+		plan_pieces(&p);
 		return plan_third(&p);
 	}
 	if (!way.trial)

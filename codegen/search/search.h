@@ -66,6 +66,8 @@ void plan_points(Planner *p);
 void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
 /* invariants.c: decides, of a plan that fits. And what its grid is then. */
 void plan_keep_invariants(Planner *p);
+/* pieces.c: the same. */
+void plan_pieces(Planner *p);
 void plan_run_in_order(Plan *plan);
 /* returns.c: what the wrapper computes before and after the kernels; false after diagnostics. */
 bool program_host(Program *g, Module *m, Diag *d);
