@@ -197,3 +197,33 @@ bool is_whole_block(const Kernel *k, KArg x) {
 			return false;
 	return b->space == KSPACE_VMEM && b->rank == 2 && b->role != BUFFER_PARAMETER && !b->held;
 }
+
+/* The buffer that it stores to, or loads from; NONE. */
+static BufferId touched(const Kernel *k, StmtId s) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	bool refers = stmt->arg_count && kernel_arg(k, s, 0)->kind == KARG_REF;
+	return refers ? k->refs.at[kernel_arg(k, s, 0)->ref].buffer : NONE;
+}
+
+bool region_changes_what_it_loads(const Kernel *k, RegionId r) {
+	bool *stored = arena_array(k->arena, k->buffers.count + 1, sizeof *stored), changes = false;
+	for (StmtId s = region_first(k, r); s != NONE; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->op == K_STORE)
+			stored[touched(k, s)] = true;
+	for (StmtId s = region_first(k, r); s != NONE; s = kernel_stmt(k, s)->next)
+		changes =
+			changes || (kernel_stmt(k, s)->op != K_STORE && touched(k, s) != NONE && stored[touched(k, s)]);
+	return changes;
+}
+
+ValueId result_part(Kernel *k, StmtId s, ValueId of, const int64_t *shape, const ValueId *now) {
+	const KValue x = k->values.at[of];
+	ValueId v = kernel_result(k, s, x.type, x.dtype, x.rank, shape, x.name ? x.name : x.var);
+	KValue *part = &k->values.at[v];
+	part->layout = x.layout;
+	part->suffix = x.suffix;
+	part->cut = x.cut;
+	part->exact = x.exact;
+	part->after = x.after != NONE && now[x.after] != NONE ? now[x.after] : x.after;
+	return v;
+}

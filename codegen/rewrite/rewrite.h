@@ -41,6 +41,9 @@ void loop_set_flag(Kernel *k, const KLoop *loop, StmtId call, bool set);
 StmtId loop_call_at(Kernel *k, const KLoop *loop, StmtId call, RegionId to, IntId at);
 /* The end of a region: it yields the results of a call. */
 void loop_yield(Kernel *k, RegionId r, StmtId call);
+/* One more result of a statement: a part, of that shape, of the tile `of`, called as it is. `now`: by value its part;
+ * NONE. */
+ValueId result_part(Kernel *k, StmtId s, ValueId of, const int64_t *shape, const ValueId *now);
 /* What a statement reads of the results of another it reads of those from `first` on. */
 void loop_read_results(Kernel *k, StmtId s, StmtId of, ValueId first);
 /* The loop counts in `by`, and an int in its region gives the number that it counted in. */
@@ -85,6 +88,8 @@ bool results_in_pieces(Kernel *k, ResultPieces *found);
 
 /* rewrite_chunks.c: a branch's matmul has a first factor that can be made in chunks of what it sums. */
 bool factor_in_chunks(Kernel *k);
+/* Some buffer is both stored to and loaded from by its statements. */
+bool region_changes_what_it_loads(const Kernel *k, RegionId r);
 /* All of a block of two dims that the grid brings, or of such scratch. */
 bool is_whole_block(const Kernel *k, KArg ref);
 

@@ -29,10 +29,9 @@ enum { CHUNK = 256, CHUNK_RANK = 2, LANES = 128 };
 typedef struct Chunks {
 	Kernel *k;
 	RegionId region;
-	ValueId factor;        /* the first one of all matmuls */
-	int64_t rows, size;    /* of the factor: its rows; what the matmul sums */
-	bool *along;           /* by value: it is made of parts of the sum alone, one beside the other */
-	bool *stored, *loaded; /* by buffer: by the region */
+	ValueId factor;     /* the first one of all matmuls */
+	int64_t rows, size; /* of the factor: its rows; what the matmul sums */
+	bool *along;        /* by value: it is made of parts of the sum alone, one beside the other */
 	IntId start;
 	ValueId *now; /* by value: what it is of a chunk */
 } Chunks;
@@ -55,11 +54,13 @@ static bool reads_along(const Chunks *c, StmtId s) {
 	return false;
 }
 
-/* A number, one for each row that is there before the chunks, or what lies along them. */
+/* Numbers that are there before the region, and what lies along the chunks. */
 static bool operands_fit(const Chunks *c, StmtId s) {
 	for (uint32_t i = 0; i < kernel_stmt(c->k, s)->arg_count; i++) {
 		KArg x = *kernel_arg(c->k, s, i);
-		if (x.kind == KARG_REF || x.kind == KARG_INT || (tile_of(c->k, x) && !c->along[x.value]))
+		StmtId def = kernel_def_of(c->k, x);
+		bool inside = def != NONE && kernel_stmt(c->k, def)->region == c->region;
+		if (x.kind == KARG_REF || x.kind == KARG_INT || (tile_of(c->k, x) ? !c->along[x.value] : inside))
 			return false;
 	}
 	return true;
@@ -72,21 +73,12 @@ static bool is_sum(const Chunks *c, StmtId s) {
 	       stmt->ints[1] == 1 && c->k->values.at[stmt->result].dtype == DTYPE_F32;
 }
 
-static void note_memory(Chunks *c, StmtId s) {
-	const KStmt *stmt = kernel_stmt(c->k, s);
-	for (uint32_t i = 0; i < stmt->arg_count; i++)
-		if (kernel_arg(c->k, s, i)->kind == KARG_REF)
-			(stmt->op == K_STORE ? c->stored
-			                     : c->loaded)[c->k->refs.at[kernel_arg(c->k, s, i)->ref].buffer] = true;
-}
-
 /* Notes whether it lies along the chunks. False: what does is read otherwise. */
 static bool statement_can(Chunks *c, StmtId s) {
 	const KStmt *stmt = kernel_stmt(c->k, s);
 	const KValue *v = stmt->result == NONE ? NULL : &c->k->values.at[stmt->result];
 	RegionId regions[STMT_REGIONS_MAX];
 	KOpKind kind = kernel_op_kind(stmt->op);
-	note_memory(c, s);
 	if (kernel_regions(c->k, s, regions) || stmt->result_count > 1 ||
 	    (kind != KIND_PURE && stmt->op != K_LOAD && stmt->op != K_STORE))
 		return false;
@@ -133,10 +125,7 @@ static bool region_can(Chunks *c) {
 	for (StmtId s = region_first(c->k, c->region); s != NONE; s = kernel_stmt(c->k, s)->next)
 		if (!statement_can(c, s))
 			return false;
-	for (BufferId b = 0; b < c->k->buffers.count; b++)
-		if (c->stored[b] && c->loaded[b])
-			return false;
-	return c->along[c->factor];
+	return c->along[c->factor] && !region_changes_what_it_loads(c->k, c->region);
 }
 
 /* ---- the chunks -------------------------------------------------------------------------------------------------- */
@@ -156,12 +145,9 @@ static KArg part_of(Chunks *c, StmtId memory, uint32_t d) {
 	return karg_ref(kernel_ref(c->k, b, CHUNK_RANK, dims));
 }
 
-static ValueId result_of(Chunks *c, StmtId s, ValueId like, int64_t rows, int64_t columns) {
-	const KValue x = c->k->values.at[like];
+static ValueId result_of(Chunks *c, StmtId s, ValueId of, int64_t rows, int64_t columns) {
 	const int64_t shape[CHUNK_RANK] = {rows, columns};
-	ValueId v = kernel_result(c->k, s, KTYPE_TILE, x.dtype, CHUNK_RANK, shape, x.name ? x.name : x.var);
-	c->k->values.at[v].layout = x.layout;
-	return v;
+	return result_part(c->k, s, of, shape, c->now);
 }
 
 /* A statement of what lies along the chunks. */
@@ -187,7 +173,7 @@ static Total start_total(Chunks *c, StmtId before, StmtId s) {
 	StmtId zeros = kernel_insert_before(k, before, K_ZEROS, 0, NULL, 0, NULL);
 	bool matmul = kernel_stmt(k, s)->op == K_DOT;
 	const int64_t shape[CHUNK_RANK] = {c->rows, matmul ? k->values.at[of].shape[1] : LANES};
-	const char *name = matmul ? value_name(k, of) : "sums";
+	const char *name = !matmul ? "sums" : value_name(k, of) ? value_name(k, of) : "acc";
 	Total t = {.stmt = s, .initial = kernel_result(k, zeros, KTYPE_TILE, DTYPE_F32, CHUNK_RANK, shape, name)};
 	t.carried = kernel_value_like(k, t.initial);
 	return t;
@@ -202,10 +188,8 @@ static KArg multiply(Chunks *c, RegionId to, StmtId matmul) {
 	StmtId s = kernel_append_like(k, to, load, &part);
 	KArg args[2] = {karg_value(c->now[c->factor]), karg_value(result_of(c, s, y, CHUNK, k->values.at[y].shape[1]))};
 	s = kernel_append_like(k, to, matmul, args);
-	ValueId v = result_of(c, s, result, c->rows, k->values.at[result].shape[1]);
-	k->values.at[v].name = "dot";
-	k->values.at[v].var = NULL;
-	return karg_value(v);
+	const KValue *x = &k->values.at[result];
+	return karg_value(kernel_result(k, s, KTYPE_TILE, DTYPE_F32, CHUNK_RANK, x->shape, "dot"));
 }
 
 static ValueId add_to(Chunks *c, RegionId to, const Total *t, ValueId total, KArg x) {
@@ -322,9 +306,7 @@ static bool find(Kernel *k, RegionId region, Chunks *c) {
 	*c = (Chunks){.k = k,
 	              .region = region,
 	              .factor = NONE,
-	              .along = arena_array(k->arena, k->values.count + 1, sizeof(bool)),
-	              .stored = arena_array(k->arena, k->buffers.count + 1, sizeof(bool)),
-	              .loaded = arena_array(k->arena, k->buffers.count + 1, sizeof(bool))};
+	              .along = arena_array(k->arena, k->values.count + 1, sizeof(bool))};
 	return region_can(c);
 }
 

@@ -35,8 +35,11 @@ static void narrow(Kernel *k, StmtId s, void *data) {
 	    !is_widened(k, *kernel_arg(k, wide, 0)) || !is_widened(k, *kernel_arg(k, wide, 1)))
 		return;
 	KArg args[2];
-	for (uint32_t i = 0; i < 2; i++)
+	for (uint32_t i = 0; i < 2; i++) {
 		args[i] = *kernel_arg(k, kernel_def_of(k, *kernel_arg(k, wide, i)), 0);
+		if (!value_name(k, args[i].value)) /* what widens it may go on to read it */
+			k->values.at[args[i].value].name = "packed";
+	}
 	kernel_stmt(k, s)->op = op;
 	kernel_set_args(k, s, 2, args);
 }

@@ -27,8 +27,6 @@ typedef struct Pieces {
 	Kernel *k;
 	RegionId region;
 	bool *follows;                               /* by value: it is a matmul's result, or computed of one */
-	bool *stored;                                /* by buffer: some statement of the region stores there */
-	bool *loaded;                                /* ... loads from there */
 	int64_t shape[PIECE_RANK], size[PIECE_RANK]; /* of a result; of a piece of it */
 	uint32_t matmuls;
 	IntId start[PIECE_RANK], zero; /* of the piece that is being made; of scratch */
@@ -108,19 +106,10 @@ static bool reads_following(const Pieces *p, StmtId s) {
 	return reads;
 }
 
-static void note_memory(Pieces *p, StmtId s) {
-	const KStmt *stmt = kernel_stmt(p->k, s);
-	for (uint32_t i = 0; i < stmt->arg_count; i++)
-		if (kernel_arg(p->k, s, i)->kind == KARG_REF)
-			(stmt->op == K_STORE ? p->stored
-			                     : p->loaded)[p->k->refs.at[kernel_arg(p->k, s, i)->ref].buffer] = true;
-}
-
 /* What follows is computed element by element, and stored where nothing is loaded from; nothing else is stored. */
 static bool statement_can(Pieces *p, StmtId s) {
 	const KStmt *stmt = kernel_stmt(p->k, s);
 	RegionId regions[STMT_REGIONS_MAX];
-	note_memory(p, s);
 	if (stmt->op == K_STORE)
 		return is_whole_block(p->k, *kernel_arg(p->k, s, 0)) && is_tile(p->k, *kernel_arg(p->k, s, 1)) &&
 		       p->follows[kernel_arg(p->k, s, 1)->value];
@@ -155,17 +144,11 @@ static bool region_can(Pieces *p) {
 	bool good = p->k->grid.count > 0;
 	for (StmtId s = region_first(p->k, p->region); s != NONE && good; s = kernel_stmt(p->k, s)->next)
 		good = statement_can(p, s);
-	for (BufferId b = 0; b < p->k->buffers.count; b++)
-		good = good && !(p->stored[b] && p->loaded[b]);
-	return good && p->matmuls && choose_size(p);
+	return good && p->matmuls && !region_changes_what_it_loads(p->k, p->region) && choose_size(p);
 }
 
 static Pieces pieces_of(Kernel *k, RegionId region) {
-	return (Pieces){.k = k,
-	                .region = region,
-	                .follows = arena_array(k->arena, k->values.count + 1, sizeof(bool)),
-	                .stored = arena_array(k->arena, k->buffers.count + 1, sizeof(bool)),
-	                .loaded = arena_array(k->arena, k->buffers.count + 1, sizeof(bool))};
+	return (Pieces){.k = k, .region = region, .follows = arena_array(k->arena, k->values.count + 1, sizeof(bool))};
 }
 
 bool results_in_pieces(Kernel *k, ResultPieces *found) {
@@ -204,33 +187,24 @@ static RefId operand_ref(Pieces *p, BufferId b, uint32_t d) {
 
 static BufferId buffer_of(const Kernel *k, StmtId s) { return k->refs.at[kernel_arg(k, s, 0)->ref].buffer; }
 
-static ValueId put(Pieces *p, RegionId to, StmtId like, uint16_t op, const KArg *args, ValueId of) {
-	Kernel *k = p->k;
-	const KValue x = k->values.at[of];
+/* The piece of a result that a statement gives. */
+static ValueId piece_of(Pieces *p, StmtId s, ValueId of) {
 	int64_t shape[PIECE_RANK];
 	for (uint32_t d = 0; d < PIECE_RANK; d++)
-		shape[d] = x.shape[d] == 1 ? 1 : p->size[d];
-	StmtId s;
-	if (op == kernel_stmt(k, like)->op)
-		s = kernel_append_like(k, to, like, args);
-	else
-		s = kernel_append(k, to, op, 1, args, 0, NULL);
-	ValueId v = kernel_result(k, s, KTYPE_TILE, x.dtype, PIECE_RANK, shape, x.name ? x.name : x.var);
-	k->values.at[v].layout = x.layout;
-	return v;
+		shape[d] = p->k->values.at[of].shape[d] == 1 ? 1 : p->size[d];
+	return result_part(p->k, s, of, shape, p->now);
 }
 
 static ValueId factor(Pieces *p, RegionId to, StmtId matmul, uint32_t i) {
 	Kernel *k = p->k;
-	KArg old = *kernel_arg(k, matmul, i);
-	StmtId load = kernel_def_of(k, old);
+	ValueId old = kernel_arg(k, matmul, i)->value;
+	StmtId load = k->values.at[old].def;
 	KArg ref = karg_ref(operand_ref(p, buffer_of(k, load), i));
 	StmtId s = kernel_append_like(k, to, load, &ref);
-	const KValue x = k->values.at[old.value];
 	int64_t shape[PIECE_RANK];
-	memcpy(shape, x.shape, sizeof shape);
+	memcpy(shape, k->values.at[old].shape, sizeof shape);
 	shape[i] = p->size[i];
-	return kernel_result(k, s, KTYPE_TILE, x.dtype, PIECE_RANK, shape, x.name ? x.name : x.var);
+	return result_part(k, s, old, shape, p->now);
 }
 
 static BufferId add_scratch(Pieces *p) {
@@ -253,10 +227,10 @@ static void multiply(Pieces *p, RegionId to, StmtId matmul) {
 	dims[0] = (KDim){.kind = KDIM_RANGE, .start = p->zero, .size = p->size[0], .multiple = SUBLANES};
 	dims[1] = (KDim){.kind = KDIM_ALL};
 	KArg args[2] = {karg_value(factor(p, to, matmul, 0)), karg_value(factor(p, to, matmul, 1))};
-	KArg product = karg_value(put(p, to, matmul, K_DOT, args, result));
+	KArg product = karg_value(piece_of(p, kernel_append_like(k, to, matmul, args), result));
 	KArg ref = karg_ref(kernel_ref(k, add_scratch(p), PIECE_RANK, dims));
 	kernel_append(k, to, K_STORE, 2, (const KArg[]){ref, product}, 0, NULL);
-	p->now[result] = put(p, to, matmul, K_LOAD, &ref, result);
+	p->now[result] = piece_of(p, kernel_append(k, to, K_LOAD, 1, &ref, 0, NULL), result);
 }
 
 static KArg made(Pieces *p, RegionId to, KArg x);
@@ -270,10 +244,9 @@ static void make(Pieces *p, RegionId to, StmtId s) {
 		args[i] = args[i].kind == KARG_REF ? karg_ref(block_ref(p, k->refs.at[args[i].ref].buffer))
 		                                   : made(p, to, args[i]);
 	}
-	if (stmt.result == NONE)
-		kernel_append_like(k, to, s, args);
-	else
-		p->now[stmt.result] = put(p, to, s, stmt.op, args, stmt.result);
+	StmtId copy = kernel_append_like(k, to, s, args);
+	if (stmt.result != NONE)
+		p->now[stmt.result] = piece_of(p, copy, stmt.result);
 }
 
 static KArg made(Pieces *p, RegionId to, KArg x) {

@@ -360,17 +360,12 @@ static ValueId mapped(const Cut *c, ValueId v) { return v != NONE && c->now[v] !
 /* The result of s, which stands for v in this phase. A variable of a text is that of the first such. */
 static void stand_for(Cut *c, ValueId v, StmtId s) {
 	int64_t shape[KDIM_MAX];
-	uint32_t rank = strip_shape(c, v, shape);
-	KValue x = c->k->values.at[v];
-	ValueId now = kernel_result(c->k, s, x.type, x.dtype, rank, shape, x.name ? x.name : x.var);
+	strip_shape(c, v, shape);
+	ValueId now = result_part(c->k, s, v, shape, c->now);
+	const KValue *x = &c->k->values.at[v];
 	KValue *y = &c->k->values.at[now];
-	y->layout = x.layout;
-	y->suffix = x.suffix;
-	y->cut = x.cut;
-	y->exact = x.exact;
-	y->after = mapped(c, x.after);
-	y->as = mapped(c, x.as);
-	y->var = c->now[v] == NONE ? x.var : NULL;
+	y->as = mapped(c, x->as);
+	y->var = c->now[v] == NONE ? x->var : NULL;
 	c->now[v] = now;
 }
 
