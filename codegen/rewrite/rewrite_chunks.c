@@ -261,6 +261,30 @@ static bool adds_up(const Chunks *c, StmtId s) {
 	return kernel_stmt(c->k, s)->op == K_DOT || (is_sum(c, s) && reads_along(c, s));
 }
 
+/* One chunk of all that lies along them, and what it adds to the totals. */
+static void put_chunk(Chunks *c, RegionId to, const StmtIds *all, uint32_t count, const Total *totals) {
+	KArg *yields = arena_array(c->k->arena, count, sizeof *yields);
+	for (uint32_t i = 0, n = 0; i < all->count; i++)
+		if (goes_in(c, all->at[i])) {
+			make(c, to, all->at[i]);
+		} else if (n < count && totals[n].stmt == all->at[i]) {
+			yields[n] = add(c, to, &totals[n]);
+			n++;
+		}
+	kernel_append(c->k, to, K_YIELD, count, yields, 0, NULL);
+}
+
+/* What follows reads the totals behind the chunks. */
+static void end_totals(Chunks *c, StmtId loop, uint32_t count, const Total *totals) {
+	Kernel *k = c->k;
+	for (uint32_t i = 0; i < count; i++)
+		kernel_result_like(k, loop, totals[i].initial, value_name(k, totals[i].initial));
+	ValueId *map = kernel_value_map(k);
+	for (uint32_t i = 0; i < count; i++)
+		end_total(c, &totals[i], kernel_stmt(k, loop)->result + i, map);
+	kernel_replace_values(k, map, k->values.count);
+}
+
 static void cut(Chunks *c) {
 	Kernel *k = c->k;
 	StmtIds all = {0};
@@ -268,33 +292,15 @@ static void cut(Chunks *c) {
 	StmtId before = NONE;
 	for (StmtId s = region_first(k, c->region); s != NONE; s = kernel_stmt(k, s)->next)
 		vec_push(k->arena, &all, s);
-	for (uint32_t i = 0; i < all.count; i++)
-		before = before == NONE && (adds_up(c, all.at[i]) || goes_in(c, all.at[i])) ? all.at[i] : before;
+	for (uint32_t i = 0; i < all.count && before == NONE; i++)
+		before = adds_up(c, all.at[i]) || goes_in(c, all.at[i]) ? all.at[i] : NONE;
 	for (uint32_t i = 0; i < all.count; i++)
 		if (adds_up(c, all.at[i]))
 			vec_push(k->arena, &totals, start_total(c, before, all.at[i]));
 	StmtId loop = open_chunks(c, before, totals.count, totals.at);
-	RegionId body = kernel_stmt(k, loop)->body;
 	c->now = kernel_value_map(k);
-	KArg *yields = arena_array(k->arena, totals.count, sizeof *yields);
-	for (uint32_t i = 0, n = 0; i < all.count; i++) {
-		if (goes_in(c, all.at[i]))
-			make(c, body, all.at[i]);
-		else if (adds_up(c, all.at[i])) {
-			yields[n] = add(c, body, &totals.at[n]);
-			n++;
-		}
-	}
-	kernel_append(k, body, K_YIELD, totals.count, yields, 0, NULL);
-	ValueId results = NONE;
-	for (uint32_t i = 0; i < totals.count; i++) {
-		ValueId v = kernel_result_like(k, loop, totals.at[i].initial, value_name(k, totals.at[i].initial));
-		results = results == NONE ? v : results;
-	}
-	ValueId *map = kernel_value_map(k);
-	for (uint32_t i = 0; i < totals.count; i++)
-		end_total(c, &totals.at[i], results + i, map);
-	kernel_replace_values(k, map, k->values.count);
+	put_chunk(c, kernel_stmt(k, loop)->body, &all, totals.count, totals.at);
+	end_totals(c, loop, totals.count, totals.at);
 	for (uint32_t i = all.count; i-- > 0;)
 		if (goes_in(c, all.at[i]) || kernel_stmt(k, all.at[i])->op == K_DOT)
 			kernel_remove(k, all.at[i]);

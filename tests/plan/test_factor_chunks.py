@@ -90,7 +90,7 @@ def test_others_stay_whole(graph, config):
 @pytest.mark.parametrize("matmuls", [1, 2])
 @pytest.mark.parametrize("chip", ["v6e", "v7x"])
 def test_what_it_computes(matmuls, chip):
-    """Simulated, and the kernel's text executed, beside float64: 200 rows are three tiles and some."""
+    """Simulated, and its text executed, beside float64: 200 rows are three tiles and some."""
     graph, arrays = normed(matmuls), inputs(matmuls)
     config = graph.document()["config"] | KEPT | ON
     assert has_chunks(configured(graph, ON, chip))
