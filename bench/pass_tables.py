@@ -395,9 +395,14 @@ def first_table():
 
 def pieces_table():
     """What follows a matmul: computed of its whole result, or piece by piece."""
-    matrices = ("bfloat16[4096,4096]", "bfloat16[4096,4096]", "bfloat16[4096]")
-    config = {"block_sizes": [1024, 1024, 4096], "pallas_loop_type": "unroll"}
-    cases = [Case("matmul, bias, GELU", "matmul.py:matmul_bias_gelu", matrices, config, BOTH)]
+
+    def gelu(rows, depth, chips):
+        label = f"matmul, bias, GELU, {rows} x {depth} x 4096"
+        args = (f"bfloat16[{rows},{depth}]", f"bfloat16[{depth},4096]", "bfloat16[4096]")
+        config = {"block_sizes": [1024, 1024, depth], "pallas_loop_type": "unroll"}
+        return Case(label, "matmul.py:matmul_bias_gelu", args, config, chips)
+
+    cases = [gelu(4096, 4096, BOTH), gelu(8192, 1024, V7X), gelu(8192, 512, V7X)]
     return comparison("kernel", cases, switch("pallas_result_pieces", "off", "on"), time_and_vmem)
 
 
