@@ -287,7 +287,7 @@ static void end_totals(Chunks *c, StmtId loop, uint32_t count, const Total *tota
 
 static void cut(Chunks *c) {
 	Kernel *k = c->k;
-	StmtIds all = {0};
+	StmtIds all = {0}, gone = {0};
 	VEC(Total) totals = {0};
 	StmtId before = NONE;
 	for (StmtId s = region_first(k, c->region); s != NONE; s = kernel_stmt(k, s)->next)
@@ -300,10 +300,12 @@ static void cut(Chunks *c) {
 	StmtId loop = open_chunks(c, before, totals.count, totals.at);
 	c->now = kernel_value_map(k);
 	put_chunk(c, kernel_stmt(k, loop)->body, &all, totals.count, totals.at);
-	end_totals(c, loop, totals.count, totals.at);
 	for (uint32_t i = all.count; i-- > 0;)
 		if (goes_in(c, all.at[i]) || kernel_stmt(k, all.at[i])->op == K_DOT)
-			kernel_remove(k, all.at[i]);
+			vec_push(k->arena, &gone, all.at[i]);
+	end_totals(c, loop, totals.count, totals.at);
+	for (uint32_t i = 0; i < gone.count; i++)
+		kernel_remove(k, gone.at[i]);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
