@@ -46,11 +46,14 @@ void plan_pieces(Planner *p) {
 	const Target *t = p->m->target;
 	Switch asked = (Switch)p->m->config.result_pieces.value;
 	if (asked == SWITCH_OFF || !plan->kernel || plan->strips || plan->remote || plan->keeps ||
-	    (asked == SWITCH_AUTO && units_of(t)->adds_results) || !kernel_has_steps_to_open(plan->kernel))
+	    (asked == SWITCH_AUTO && units_of(t)->adds_results))
 		return;
 	Plan without = *plan;
 	ResultPieces found = {0};
+	if (!kernel_has_steps_to_open(plan->kernel) && !results_in_pieces(plan->kernel, &found))
+		return;
 	take(p);
+	found = (ResultPieces){0};
 	if (plan->piece_bytes == 0 || !results_in_pieces(plan->kernel, &found)) {
 		*plan = without;
 		return;

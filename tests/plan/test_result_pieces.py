@@ -23,7 +23,7 @@ def followed(tail=silu, columns=COLUMNS, rows=256, step=DEPTH, matmuls=1):
     Args:
       columns: of w.
       rows: of a tile, which has all columns.
-      step: of the loop that sums products.
+      step: of the loop that sums products; None: there is no loop.
       matmuls: one or two.
     """
     g = Graph("followed")
@@ -33,15 +33,20 @@ def followed(tail=silu, columns=COLUMNS, rows=256, step=DEPTH, matmuls=1):
     out = g.output("out", [ROWS, columns], "bfloat16")
     with g.grid(m=ROWS, n=columns) as (m, n):
         totals = [g.var(ops.zeros([m, n], dtype="float32")) for _ in w]
-        with g.loop("k", DEPTH) as k:
-            row = x[m, k]
+        if step is None:
             for total, factor in zip(totals, w, strict=True):
-                total.set(ops.dot(row, factor[k, n], total))
+                total.set(ops.dot(x[m, :], factor[:, n], out_dtype="float32"))
+        else:
+            with g.loop("k", DEPTH) as k:
+                row = x[m, k]
+                for total, factor in zip(totals, w, strict=True):
+                    total.set(ops.dot(row, factor[k, n], total))
         result = tail(totals[0] + b[n].to("float32")[None, :])
         for total in totals[1:]:
             result = result * tail(total + 0.5)
         out[m, n] = result.to("bfloat16")
-    g.config(block_sizes={"m": rows, "n": columns, "k": step}, pallas_loop_type="unroll")
+    blocks = {"m": rows, "n": columns} | ({"k": step} if step else {})
+    g.config(block_sizes=blocks, pallas_loop_type="unroll")
     return g
 
 
@@ -70,6 +75,14 @@ def test_where_results_add_up_in_the_matrix_unit():
     assert pieces(compiled(graph, OFF)) == []
     assert [pieces(compiled(graph, chip=chip)) for chip in ("v5e", "v6e")] == [[], []]
     assert pieces(compiled(graph, ON, "v6e")) == [("piece_ref", [128, 512])]
+
+
+@pytest.mark.parametrize("matmuls", [1, 2])
+def test_without_a_loop(matmuls):
+    """The same kernel, but for its name for the sum."""
+    found, looped = (followed(step=step, matmuls=matmuls) for step in (None, DEPTH))
+    assert pieces(compiled(found, ON)) == pieces(compiled(looped, ON)) != []
+    assert "for row in range(2):" in compiled(found, ON).source
 
 
 def test_more_rows_in_place_of_more_pieces():
