@@ -404,4 +404,15 @@ CHOICES = [
         *("pallas_grid_invariants", "off", "auto", "indirect.py:embedding"),
         *(("bfloat16[8192,1024]", "int32[8192]"), (256, 1024)),
     ),
+    plain_choice(
+        *("pallas_factor_chunks", "off", "auto", "fused.py:rms_norm_matmul"),
+        *(("bfloat16[4096,4096]", "bfloat16[4096]", "bfloat16[4096,4096]"), (1024, 1024, 4096)),
+        *("unroll",),
+        **{"pallas_grid_invariants": "on", "pallas_first_step": "on"},
+    ),
+    plain_choice(
+        *("pallas_result_pieces", "off", "auto", "matmul.py:matmul_bias_gelu"),
+        *(("bfloat16[4096,4096]", "bfloat16[4096,4096]", "bfloat16[4096]"), (1024, 1024, 4096)),
+        *("unroll",),
+    ),
 ]
