@@ -197,16 +197,17 @@ static void take_pieces(Builder *b) {
 	ResultPieces found = {0};
 	p->kept.count = 0;
 	b->k->pieces = results_in_pieces(b->k, &found);
-	p->piece_bytes = found.bytes;
+	p->piece_bytes = 0;
 	for (uint32_t i = 0; i < found.matmuls; i++) {
 		Scratch piece = {.kind = SCRATCH_VMEM,
 		                 .ref = "piece_ref",
 		                 .dtype = DTYPE_F32,
 		                 .rank = 2,
 		                 .shape = {found.rows, found.columns},
-		                 .bytes = found.bytes / found.matmuls,
+		                 .bytes = found.rows * found.columns * dtype_bits(DTYPE_F32) / 8,
 		                 .why = "a matmul's result goes through it, piece by piece"};
 		vec_push(b->a, &p->kept, piece);
+		p->piece_bytes += piece.bytes;
 	}
 }
 

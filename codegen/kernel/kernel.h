@@ -598,6 +598,9 @@ static inline KArg *kernel_arg(const Kernel *k, StmtId s, uint32_t i) {
 static inline StmtId kernel_def_of(const Kernel *k, KArg x) {
 	return x.kind == KARG_VALUE ? k->values.at[x.value].def : NONE;
 }
+static inline bool kernel_is_tile(const Kernel *k, KArg x) {
+	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
+}
 /* The last statement: a region's yield or return. */
 static inline bool kernel_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2) {
 	return rank == rank2 && (rank == 0 || memcmp(shape, shape2, rank * sizeof *shape) == 0);

@@ -114,10 +114,6 @@ typedef struct Blocks {
 	ThroughList *through;
 } Blocks;
 
-static inline bool block_is_tile(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
-}
-
 /* blocks_axes.c: an axis of a value, of a buffer, and its class; rows 0, columns 1, 2 neither. */
 uint32_t block_value_axis(uint32_t v, uint32_t axis);
 uint32_t block_buffer_axis(const Blocks *b, BufferId buffer, uint32_t axis);

@@ -39,7 +39,7 @@ static void join_pointwise(Blocks *b, StmtId s) {
 	const KValue *to = &b->k->values.at[stmt->result];
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
 		KArg x = *kernel_arg(b->k, s, i);
-		const KValue *from = block_is_tile(b->k, x) ? &b->k->values.at[x.value] : NULL;
+		const KValue *from = kernel_is_tile(b->k, x) ? &b->k->values.at[x.value] : NULL;
 		for (uint32_t e = 1; from && e <= from->rank && e <= to->rank; e++)
 			if (from->shape[from->rank - e] != 1)
 				join(b, block_value_axis(x.value, from->rank - e),
@@ -124,13 +124,13 @@ static bool is_pointwise(uint16_t op) {
 
 bool blocks_dot(const Kernel *k, StmtId s) {
 	const KStmt *stmt = kernel_stmt(k, s);
-	return stmt->op == K_DOT && stmt->arg_count == 2 && block_is_tile(k, *kernel_arg(k, s, 0)) &&
-	       block_is_tile(k, *kernel_arg(k, s, 1));
+	return stmt->op == K_DOT && stmt->arg_count == 2 && kernel_is_tile(k, *kernel_arg(k, s, 0)) &&
+	       kernel_is_tile(k, *kernel_arg(k, s, 1));
 }
 
 bool blocks_fold(const Kernel *k, StmtId s) {
 	uint16_t op = kernel_stmt(k, s)->op;
-	return (op == K_MAX || op == K_SUM) && block_is_tile(k, *kernel_arg(k, s, 0));
+	return (op == K_MAX || op == K_SUM) && kernel_is_tile(k, *kernel_arg(k, s, 0));
 }
 
 /* Of what is not known all stays whole. */
@@ -138,7 +138,7 @@ void blocks_join_stmt(Blocks *b, StmtId s) {
 	Kernel *k = b->k;
 	const KStmt *stmt = kernel_stmt(k, s);
 	bool known = true;
-	if (stmt->op == K_STORE && block_is_tile(k, *kernel_arg(k, s, 1)))
+	if (stmt->op == K_STORE && kernel_is_tile(k, *kernel_arg(k, s, 1)))
 		join_place(b, kernel_arg(k, s, 0)->ref, kernel_arg(k, s, 1)->value);
 	if (stmt->op == K_RETURN || stmt->result == NONE)
 		return;
@@ -160,7 +160,7 @@ void blocks_join_stmt(Blocks *b, StmtId s) {
 		known = stmt->op == K_IOTA || stmt->op == K_INT || stmt->op == K_SCALAR || stmt->op == K_ZEROS ||
 		        stmt->op == K_FULL;
 	for (uint32_t i = 0; !known && i < stmt->arg_count; i++)
-		if (block_is_tile(k, *kernel_arg(k, s, i)))
+		if (kernel_is_tile(k, *kernel_arg(k, s, i)))
 			keep_value_whole(b, kernel_arg(k, s, i)->value);
 	if (!known)
 		keep_value_whole(b, stmt->result);

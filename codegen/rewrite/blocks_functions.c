@@ -389,7 +389,7 @@ static ValueId masked_tile(const Copy *c) {
 	ValueId found = NONE;
 	for (uint32_t i = 1; i < kernel_stmt(k, c->b->where)->arg_count; i++) {
 		KArg x = resolved(c, *kernel_arg(k, c->b->where, i));
-		if (block_is_tile(k, x))
+		if (kernel_is_tile(k, x))
 			found = found == NONE && is_parameter(c, x.value) ? x.value : c->b->values;
 	}
 	return found == c->b->values ? NONE : found;

@@ -91,7 +91,7 @@ static void add_tile(const Blocks *b, StmtId call, Linear *to, KArg x, int64_t b
 		add_int(b, call, to, x.index, by);
 	else if (x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_INT)
 		add_int_value(b, call, to, x.value, by);
-	else if (s == NONE || !block_is_tile(k, x) || k->values.at[x.value].dtype != DTYPE_I32)
+	else if (s == NONE || !kernel_is_tile(k, x) || k->values.at[x.value].dtype != DTYPE_I32)
 		to->known = false;
 	else if (kernel_stmt(k, s)->op == OP_ADD || kernel_stmt(k, s)->op == OP_SUB) {
 		add_tile(b, call, to, *kernel_arg(k, s, 0), by);
@@ -141,7 +141,7 @@ Bound blocks_bound(const Blocks *b, StmtId call, StmtId s, const Part part[2]) {
 Holds blocks_hold(const Blocks *b, StmtId call, KArg x, const Part part[2]) {
 	const Kernel *k = b->k;
 	StmtId s = kernel_def_of(k, x);
-	if (s == NONE || !block_is_tile(k, x))
+	if (s == NONE || !kernel_is_tile(k, x))
 		return HOLDS_SOMEWHERE;
 	KArg first = *kernel_arg(k, s, 0), second = kernel_stmt(k, s)->arg_count > 1 ? *kernel_arg(k, s, 1) : first;
 	switch (kernel_stmt(k, s)->op) {
@@ -171,7 +171,7 @@ static Known known_of(Blocks *b, KArg x, bool columns) {
 		return KNOWN_ZERO;
 	if (karg_is_number(x, 1))
 		return KNOWN_ONE;
-	if (!block_is_tile(b->k, x) || (columns && block_value_dim(b, x.value, b->columns) == NONE))
+	if (!kernel_is_tile(b->k, x) || (columns && block_value_dim(b, x.value, b->columns) == NONE))
 		return KNOWN_NOT;
 	return b->known[x.value];
 }
@@ -354,7 +354,7 @@ bool blocks_know_step(Blocks *b) {
 	b->skips = true;
 	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
 		KArg x = *kernel_arg(k, end, i);
-		b->skips = b->skips && block_is_tile(k, x) && b->known[x.value] == KNOWN_SAME &&
+		b->skips = b->skips && kernel_is_tile(k, x) && b->known[x.value] == KNOWN_SAME &&
 		           stays_zero(b, x.value, end);
 	}
 	return fits;

@@ -33,7 +33,7 @@ static bool has_columns(Blocks *b, ValueId v) {
 
 static bool is_tile_of_rows(Blocks *b, StmtId s, uint32_t i) {
 	KArg x = *kernel_arg(b->k, s, i);
-	return block_is_tile(b->k, x) && has_rows(b, x.value);
+	return kernel_is_tile(b->k, x) && has_rows(b, x.value);
 }
 
 /* All that it reads or gives has rows, or nothing that is cut. */
@@ -45,7 +45,7 @@ static bool fits(Blocks *b, StmtId s) {
 		return false;
 	for (uint32_t i = 0; i < stmt->arg_count; i++) {
 		KArg x = *kernel_arg(k, s, i);
-		if (block_is_tile(k, x) && has_columns(b, x.value))
+		if (kernel_is_tile(k, x) && has_columns(b, x.value))
 			return false;
 	}
 	return true;

@@ -198,8 +198,7 @@ bool is_whole_block(const Kernel *k, KArg x) {
 	return b->space == KSPACE_VMEM && b->rank == 2 && b->role != BUFFER_PARAMETER && !b->held;
 }
 
-/* The buffer that it stores to, or loads from; NONE. */
-static BufferId touched(const Kernel *k, StmtId s) {
+BufferId stmt_buffer(const Kernel *k, StmtId s) {
 	const KStmt *stmt = kernel_stmt(k, s);
 	bool refers = stmt->arg_count && kernel_arg(k, s, 0)->kind == KARG_REF;
 	return refers ? k->refs.at[kernel_arg(k, s, 0)->ref].buffer : NONE;
@@ -209,10 +208,10 @@ bool region_changes_what_it_loads(const Kernel *k, RegionId r) {
 	bool *stored = arena_array(k->arena, k->buffers.count + 1, sizeof *stored), changes = false;
 	for (StmtId s = region_first(k, r); s != NONE; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->op == K_STORE)
-			stored[touched(k, s)] = true;
+			stored[stmt_buffer(k, s)] = true;
 	for (StmtId s = region_first(k, r); s != NONE; s = kernel_stmt(k, s)->next)
-		changes =
-			changes || (kernel_stmt(k, s)->op != K_STORE && touched(k, s) != NONE && stored[touched(k, s)]);
+		changes = changes ||
+		          (kernel_stmt(k, s)->op != K_STORE && stmt_buffer(k, s) != NONE && stored[stmt_buffer(k, s)]);
 	return changes;
 }
 
@@ -226,4 +225,27 @@ ValueId result_part(Kernel *k, StmtId s, ValueId of, const int64_t *shape, const
 	part->exact = x.exact;
 	part->after = x.after != NONE && now[x.after] != NONE ? now[x.after] : x.after;
 	return v;
+}
+
+KFor *for_slices(Kernel *k, const char *step, int64_t size, int64_t width, IntId *start) {
+	KFor *each = arena_alloc(k->arena, sizeof *each);
+	*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, step),
+	               .end = int_const(k, size / width),
+	               .slice = width};
+	*start = int_binary(k, INT_MUL, int_value(k, each->step), int_const(k, width));
+	return each;
+}
+
+bool is_plain_matmul(const Kernel *k, StmtId s) {
+	const KStmt *stmt = kernel_stmt(k, s);
+	if (stmt->op != K_DOT || stmt->arg_count != 2 || stmt->ints[0] != 1 || stmt->ints[1] != 0)
+		return false;
+	const KValue *x = &k->values.at[stmt->result];
+	return x->rank == 2 && x->dtype == DTYPE_F32;
+}
+
+bool is_loaded_block(const Kernel *k, RegionId r, KArg x) {
+	StmtId def = kernel_def_of(k, x);
+	return def != NONE && kernel_stmt(k, def)->region == r && kernel_stmt(k, def)->op == K_LOAD &&
+	       is_whole_block(k, *kernel_arg(k, def, 0));
 }

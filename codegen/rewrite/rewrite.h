@@ -41,6 +41,8 @@ void loop_set_flag(Kernel *k, const KLoop *loop, StmtId call, bool set);
 StmtId loop_call_at(Kernel *k, const KLoop *loop, StmtId call, RegionId to, IntId at);
 /* The end of a region: it yields the results of a call. */
 void loop_yield(Kernel *k, RegionId r, StmtId call);
+/* What stands once for each `width` of `size` rows or columns, from *start on; its step is called `step`. */
+KFor *for_slices(Kernel *k, const char *step, int64_t size, int64_t width, IntId *start);
 /* One more result of a statement: a part, of that shape, of the tile `of`, called as it is. `now`: by value its part;
  * NONE. */
 ValueId result_part(Kernel *k, StmtId s, ValueId of, const int64_t *shape, const ValueId *now);
@@ -81,7 +83,6 @@ void loop_add_tail(Kernel *k, StmtId stmt);
 typedef struct ResultPieces {
 	uint32_t matmuls;
 	int64_t rows, columns; /* of a piece */
-	int64_t bytes;         /* of the scratch through which they go, of all matmuls */
 	StmtIds following;
 } ResultPieces;
 bool results_in_pieces(Kernel *k, ResultPieces *found);
@@ -90,6 +91,12 @@ bool results_in_pieces(Kernel *k, ResultPieces *found);
 bool factor_in_chunks(Kernel *k);
 /* Some buffer is both stored to and loaded from by its statements. */
 bool region_changes_what_it_loads(const Kernel *k, RegionId r);
+/* A matmul of two dims, of the first one's last with the second one's first, in float32. */
+bool is_plain_matmul(const Kernel *k, StmtId s);
+/* A statement of the region loads all of a block. */
+bool is_loaded_block(const Kernel *k, RegionId r, KArg x);
+/* The buffer that a statement stores to, or loads from; NONE. */
+BufferId stmt_buffer(const Kernel *k, StmtId s);
 /* All of a block of two dims that the grid brings, or of such scratch. */
 bool is_whole_block(const Kernel *k, KArg ref);
 

@@ -99,7 +99,7 @@ static KArg value_cut(Group *g, KArg x, ValueId like) {
 	bool any = false;
 	if (x.kind == KARG_VALUE && x.value < g->b->values && g->done[x.value] != NONE)
 		return karg_value(g->done[x.value]);
-	if (!block_is_tile(k, x))
+	if (!kernel_is_tile(k, x))
 		return x;
 	for (uint32_t d = 0; d < k->values.at[like].rank; d++) {
 		uint32_t which = block_cut(g->b, block_value_axis(like, d));
@@ -491,7 +491,7 @@ static bool gives_rows(Blocks *b, FunctionId f, const Step *of) {
 	StmtId end = region_last(k, k->functions.at[f].body);
 	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
 		KArg x = *kernel_arg(k, end, i);
-		if (!block_is_tile(k, x))
+		if (!kernel_is_tile(k, x))
 			return false;
 		bool rows = block_value_dim(b, x.value, b->rows) != NONE,
 		     columns = block_value_dim(b, x.value, b->columns) != NONE;
@@ -559,7 +559,7 @@ static void join_ahead(Blocks *b, const Step *step) {
 	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
 		ValueId parameter = parameter_of(b, step, i);
 		KArg x = *kernel_arg(k, end, i);
-		if (!block_is_tile(k, x))
+		if (!kernel_is_tile(k, x))
 			continue;
 		blocks_join_values(b, kernel_stmt(k, step->ahead)->result + i, x.value);
 		if (parameter != NONE)
@@ -592,7 +592,7 @@ static bool join_next(Blocks *b) {
 	for (uint32_t i = 0; i < kernel_stmt(k, end)->arg_count; i++) {
 		ValueId parameter = parameter_at(b, kernel_arg(k, b->next_store[i], 0)->ref);
 		KArg x = *kernel_arg(k, end, i);
-		if (!block_is_tile(k, x))
+		if (!kernel_is_tile(k, x))
 			return false;
 		blocks_join_values(b, kernel_stmt(k, b->next)->result + i, x.value);
 		if (parameter != NONE)
@@ -699,8 +699,8 @@ static void put_rest(Group *g) {
 			KArg x = *kernel_arg(k, s, i);
 			args[i] = x.kind == KARG_REF
 			                  ? ref_cut(g, x.ref, block_value_axis(kernel_arg(k, s, 1)->value, 0))
-			          : block_is_tile(k, x) ? value_cut(g, x, x.value)
-			                                : x;
+			          : kernel_is_tile(k, x) ? value_cut(g, x, x.value)
+			                                 : x;
 		}
 		StmtId made = put(g, old.op, old.arg_count, args, old.int_count, old.ints);
 		kernel_say_like(k, made, s);

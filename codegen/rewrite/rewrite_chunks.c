@@ -38,9 +38,7 @@ typedef struct Chunks {
 
 /* ---- what can be made in chunks ---------------------------------------------------------------------------------- */
 
-static const KValue *tile_of(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE ? &k->values.at[x.value] : NULL;
-}
+static const KValue *tile_of(const Kernel *k, KArg x) { return kernel_is_tile(k, x) ? &k->values.at[x.value] : NULL; }
 
 /* All that a matmul's rows, or one row for all of them, have of what it sums. */
 static bool has_chunks(const Chunks *c, const KValue *v) {
@@ -98,15 +96,13 @@ static bool statement_can(Chunks *c, StmtId s) {
 static bool is_matmul(Chunks *c, StmtId s) {
 	Kernel *k = c->k;
 	const KStmt *stmt = kernel_stmt(k, s);
-	if (stmt->op != K_DOT || stmt->arg_count != 2 || stmt->ints[0] != 1 || stmt->ints[1] != 0)
+	StmtId made = kernel_def_of(k, *kernel_arg(k, s, 0));
+	bool good = is_plain_matmul(k, s) && made != NONE && kernel_stmt(k, made)->region == c->region &&
+	            kernel_stmt(k, made)->op != K_LOAD && is_loaded_block(k, c->region, *kernel_arg(k, s, 1));
+	if (!good)
 		return false;
-	StmtId made = kernel_def_of(k, *kernel_arg(k, s, 0)), load = kernel_def_of(k, *kernel_arg(k, s, 1));
 	const KValue *x = tile_of(k, *kernel_arg(k, s, 0)), *v = &k->values.at[stmt->result];
-	bool good = made != NONE && load != NONE && kernel_stmt(k, made)->op != K_LOAD &&
-	            kernel_stmt(k, made)->region == c->region && kernel_stmt(k, load)->op == K_LOAD &&
-	            kernel_stmt(k, load)->region == c->region && is_whole_block(k, *kernel_arg(k, load, 0)) &&
-	            x->rank == CHUNK_RANK && v->rank == CHUNK_RANK && v->dtype == DTYPE_F32;
-	if (!good || x->shape[1] % CHUNK || x->shape[1] == CHUNK || v->shape[1] == x->shape[1])
+	if (x->rank != CHUNK_RANK || x->shape[1] % CHUNK || x->shape[1] == CHUNK || v->shape[1] == x->shape[1])
 		return false;
 	ValueId factor = kernel_arg(k, s, 0)->value;
 	good = c->factor == NONE || c->factor == factor;
@@ -138,7 +134,7 @@ typedef struct Total {
 
 /* A chunk's part of a block along dim d. */
 static KArg part_of(Chunks *c, StmtId memory, uint32_t d) {
-	BufferId b = c->k->refs.at[kernel_arg(c->k, memory, 0)->ref].buffer;
+	BufferId b = stmt_buffer(c->k, memory);
 	KDim *dims = arena_array(c->k->arena, CHUNK_RANK, sizeof *dims);
 	dims[0] = dims[1] = (KDim){.kind = KDIM_ALL};
 	dims[d] = (KDim){.kind = KDIM_RANGE, .start = c->start, .size = CHUNK};
@@ -234,10 +230,7 @@ static void end_total(Chunks *c, const Total *t, ValueId total, ValueId *map) {
 static StmtId open_chunks(Chunks *c, StmtId before, uint32_t count, const Total *totals) {
 	Kernel *k = c->k;
 	KArg *initial = arena_array(k->arena, count, sizeof *initial);
-	KFor *each = arena_alloc(k->arena, sizeof *each);
-	*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "chunk"),
-	               .end = int_const(k, c->size / CHUNK),
-	               .slice = CHUNK};
+	KFor *each = for_slices(k, "chunk", c->size, CHUNK, &c->start);
 	for (uint32_t i = 0; i < count; i++) {
 		initial[i] = karg_value(totals[i].initial);
 		k->values.at[totals[i].carried].as = totals[i].initial;
@@ -248,7 +241,6 @@ static StmtId open_chunks(Chunks *c, StmtId before, uint32_t count, const Total 
 	kernel_stmt(k, loop)->each = each;
 	kernel_stmt(k, loop)->name = "chunk_at";
 	kernel_stmt(k, loop)->body = body;
-	c->start = int_binary(k, INT_MUL, int_value(k, each->step), int_const(k, CHUNK));
 	return loop;
 }
 

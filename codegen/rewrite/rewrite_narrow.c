@@ -14,7 +14,7 @@
 #include "rewrite.h"
 
 static bool is_tile_of(const Kernel *k, KArg x, Dtype dtype) {
-	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE && k->values.at[x.value].dtype == dtype;
+	return kernel_is_tile(k, x) && k->values.at[x.value].dtype == dtype;
 }
 
 /* What was widened from bfloat16. */

@@ -40,10 +40,6 @@ typedef struct Parts {
 	int64_t size; /* of so many */
 } Parts;
 
-static bool is_tile(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
-}
-
 /* ---- what the mask keeps ----------------------------------------------------------------------------------------- */
 
 /* A scalar, or a number, of 32 bits as an int; NONE. */
@@ -92,7 +88,7 @@ static Run run_of_bound(Kernel *k, StmtId s) {
 static Run run_of(Kernel *k, KArg x) {
 	Run none = {NONE, NONE, NONE};
 	StmtId s = kernel_def_of(k, x);
-	if (s == NONE || !is_tile(k, x))
+	if (s == NONE || !kernel_is_tile(k, x))
 		return none;
 	switch (kernel_stmt(k, s)->op) {
 	case OP_GE:
@@ -116,8 +112,7 @@ static Run run_of(Kernel *k, KArg x) {
 /* ---- what can be computed in parts ------------------------------------------------------------------------------- */
 
 static bool is_pointwise(uint16_t op) {
-	return op < OP_COUNT || op == K_CONVERT || op == K_LET || (op >= K_GELU_ERF && op <= K_WIDE_MINIMUM) ||
-	       (op >= K_BITCAST && op <= K_FLOAT16_ROUNDED);
+	return kernel_op_is_pointwise(op) || op == K_TRUNC_DIVIDE || (op >= K_BITCAST && op <= K_FLOAT16_ROUNDED);
 }
 
 /* The dim of the buffer that dim `axis` of what is loaded or stored is, if all of it is; NONE. */
@@ -139,7 +134,7 @@ static bool take_rows(Parts *p, StmtId s, uint32_t first, int64_t axis) {
 	uint32_t rank = p->k->values.at[kernel_stmt(p->k, s)->result].rank;
 	for (uint32_t i = first; can && i < kernel_stmt(p->k, s)->arg_count; i++) {
 		KArg x = *kernel_arg(p->k, s, i);
-		can = !is_tile(p->k, x) ||
+		can = !kernel_is_tile(p->k, x) ||
 		      takes_rows(p, x, axis - (int64_t)rank + (int64_t)p->k->values.at[x.value].rank);
 	}
 	return can;
@@ -195,7 +190,7 @@ static bool is_part(const Kernel *k, RegionId region) {
 static bool find_run(Parts *p, StmtId store) {
 	Kernel *k = p->k;
 	StmtId where = kernel_def_of(k, *kernel_arg(k, store, 1));
-	if (where == NONE || kernel_stmt(k, where)->op != OP_WHERE || !is_tile(k, *kernel_arg(k, store, 1)) ||
+	if (where == NONE || kernel_stmt(k, where)->op != OP_WHERE || !kernel_is_tile(k, *kernel_arg(k, store, 1)) ||
 	    is_part(k, p->region))
 		return false;
 	StmtId old = kernel_def_of(k, *kernel_arg(k, where, 2));

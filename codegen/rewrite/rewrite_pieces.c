@@ -35,10 +35,6 @@ typedef struct Pieces {
 
 /* ---- what can be computed of a piece ----------------------------------------------------------------------------- */
 
-static bool is_tile(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
-}
-
 /* Each dim is the result's, or 1. */
 static bool has_pieces(const Pieces *p, ValueId v) {
 	const KValue *x = &p->k->values.at[v];
@@ -65,26 +61,16 @@ static bool can_be_made(const Pieces *p, ValueId v) {
 }
 
 static bool can_be_read(const Pieces *p, KArg x) {
-	if (is_tile(p->k, x))
+	if (kernel_is_tile(p->k, x))
 		return p->follows[x.value] || can_be_made(p, x.value);
 	return x.kind != KARG_REF && (x.kind != KARG_VALUE || kernel_def_of(p->k, x) == NONE ||
 	                              kernel_stmt(p->k, p->k->values.at[x.value].def)->region != p->region);
 }
 
-/* Of whole blocks of two dims, the first's last with the second's first: each piece has rows of one, columns of the
- * other. */
+/* Of whole blocks: each piece has rows of one, columns of the other. */
 static bool is_matmul(const Pieces *p, StmtId s) {
-	const KStmt *stmt = kernel_stmt(p->k, s);
-	if (stmt->op != K_DOT || stmt->arg_count != 2 || stmt->ints[0] != 1 || stmt->ints[1] != 0)
-		return false;
-	for (uint32_t i = 0; i < 2; i++) {
-		StmtId def = kernel_def_of(p->k, *kernel_arg(p->k, s, i));
-		if (def == NONE || kernel_stmt(p->k, def)->op != K_LOAD ||
-		    kernel_stmt(p->k, def)->region != p->region || !is_whole_block(p->k, *kernel_arg(p->k, def, 0)))
-			return false;
-	}
-	const KValue *x = &p->k->values.at[stmt->result];
-	return x->rank == PIECE_RANK && x->dtype == DTYPE_F32;
+	return is_plain_matmul(p->k, s) && is_loaded_block(p->k, p->region, *kernel_arg(p->k, s, 0)) &&
+	       is_loaded_block(p->k, p->region, *kernel_arg(p->k, s, 1));
 }
 
 /* The first says which shape all have. */
@@ -111,7 +97,7 @@ static bool statement_can(Pieces *p, StmtId s) {
 	const KStmt *stmt = kernel_stmt(p->k, s);
 	RegionId regions[STMT_REGIONS_MAX];
 	if (stmt->op == K_STORE)
-		return is_whole_block(p->k, *kernel_arg(p->k, s, 0)) && is_tile(p->k, *kernel_arg(p->k, s, 1)) &&
+		return is_whole_block(p->k, *kernel_arg(p->k, s, 0)) && kernel_is_tile(p->k, *kernel_arg(p->k, s, 1)) &&
 		       p->follows[kernel_arg(p->k, s, 1)->value];
 	if (kernel_regions(p->k, s, regions) || stmt->result_count != 1 ||
 	    (kernel_op_kind(stmt->op) != KIND_PURE && stmt->op != K_LOAD))
@@ -156,7 +142,6 @@ bool results_in_pieces(Kernel *k, ResultPieces *found) {
 	if (!region_can(&p))
 		return false;
 	*found = (ResultPieces){.matmuls = p.matmuls, .rows = p.size[0], .columns = p.size[1]};
-	found->bytes = found->matmuls * found->rows * found->columns * 4;
 	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->op != K_DOT && reads_following(&p, s))
 			vec_push(k->arena, &found->following, s);
@@ -185,8 +170,6 @@ static RefId operand_ref(Pieces *p, BufferId b, uint32_t d) {
 	return kernel_ref(p->k, b, PIECE_RANK, dims);
 }
 
-static BufferId buffer_of(const Kernel *k, StmtId s) { return k->refs.at[kernel_arg(k, s, 0)->ref].buffer; }
-
 /* The piece of a result that a statement gives. */
 static ValueId piece_of(Pieces *p, StmtId s, ValueId of) {
 	int64_t shape[PIECE_RANK];
@@ -199,7 +182,7 @@ static ValueId factor(Pieces *p, RegionId to, StmtId matmul, uint32_t i) {
 	Kernel *k = p->k;
 	ValueId old = kernel_arg(k, matmul, i)->value;
 	StmtId load = k->values.at[old].def;
-	KArg ref = karg_ref(operand_ref(p, buffer_of(k, load), i));
+	KArg ref = karg_ref(operand_ref(p, stmt_buffer(k, load), i));
 	StmtId s = kernel_append_like(k, to, load, &ref);
 	int64_t shape[PIECE_RANK];
 	memcpy(shape, k->values.at[old].shape, sizeof shape);
@@ -250,7 +233,7 @@ static void make(Pieces *p, RegionId to, StmtId s) {
 }
 
 static KArg made(Pieces *p, RegionId to, KArg x) {
-	if (!is_tile(p->k, x))
+	if (!kernel_is_tile(p->k, x))
 		return x;
 	if (p->now[x.value] == NONE)
 		make(p, to, p->k->values.at[x.value].def);
@@ -262,11 +245,7 @@ static KArg made(Pieces *p, RegionId to, KArg x) {
 /* For each part of dim d of the result; what goes into it. */
 static RegionId open_parts(Pieces *p, RegionId to, uint32_t d) {
 	Kernel *k = p->k;
-	KFor *each = arena_alloc(k->arena, sizeof *each);
-	*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, d == 0 ? "row" : "column"),
-	               .end = int_const(k, p->shape[d] / p->size[d]),
-	               .slice = p->size[d]};
-	p->start[d] = int_binary(k, INT_MUL, int_value(k, each->step), int_const(k, p->size[d]));
+	KFor *each = for_slices(k, d == 0 ? "row" : "column", p->shape[d], p->size[d], &p->start[d]);
 	StmtId loop = kernel_append(k, to, K_FOR, 0, NULL, 0, NULL);
 	kernel_stmt(k, loop)->each = each;
 	kernel_stmt(k, loop)->name = d == 0 ? "rows" : "columns";

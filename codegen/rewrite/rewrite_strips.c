@@ -170,18 +170,10 @@ static bool in_strips(const Cut *c, StmtId s) {
 	case K_MIN:
 	case K_PROD: return true; /* of other dims: its result has the row */
 	case K_BITCAST: return keeps_bits(c, s);
-	case K_CONVERT:
-	case K_LET:
 	case K_CHOOSE:
 	case K_BROADCAST:
-	case K_GELU_ERF:
-	case K_GELU_TANH:
-	case K_FLOORED:
-	case K_TRUNC_DIVIDE:
-	case K_INT_POWER:
-	case K_WIDE_MAXIMUM:
-	case K_WIDE_MINIMUM: return is_pointwise(c, s);
-	default: return stmt->op < K_FIRST && is_pointwise(c, s);
+	case K_TRUNC_DIVIDE: return is_pointwise(c, s);
+	default: return kernel_op_is_pointwise(stmt->op) && is_pointwise(c, s);
 	}
 }
 
@@ -560,19 +552,10 @@ static void end_fold(Cut *c, const Total *t, RegionId r, ValueId total) {
 
 /* ---- a phase ---------------------------------------------------------------------------------------------------- */
 
-static KFor *strip_for(Cut *c) {
-	KFor *each = arena_alloc(c->k->arena, sizeof *each);
-	*each = (KFor){.step = kernel_value(c->k, KTYPE_INT, DTYPE_I32, 0, NULL, "strip"),
-	               .end = int_const(c->k, c->s->size / c->s->width),
-	               .slice = c->s->width};
-	c->start = int_binary(c->k, INT_MUL, int_value(c->k, each->step), int_const(c->k, c->s->width));
-	return each;
-}
-
 static void strip_loop(Cut *c, uint32_t phase, uint32_t count, const Total *totals) {
 	Kernel *k = c->k;
 	KArg *args = arena_array(k->arena, count + 1, sizeof *args);
-	KFor *each = strip_for(c);
+	KFor *each = for_slices(k, "strip", c->s->size, c->s->width, &c->start);
 	for (uint32_t i = 0; i < count; i++)
 		args[i] = totals[i].initial;
 	StmtId loop = kernel_append(k, k->body, K_FOR, count, args, 0, NULL);

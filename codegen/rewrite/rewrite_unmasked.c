@@ -34,10 +34,6 @@ typedef struct Ends {
 	int64_t spread;
 } Ends;
 
-static bool is_tile(const Kernel *k, KArg x) {
-	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
-}
-
 static void require(Unmasked *u, IntId condition) {
 	u->holds = u->holds == NONE ? condition : int_binary(u->k, INT_AND, u->holds, condition);
 }
@@ -169,7 +165,7 @@ static Ends ends_of_pair(Unmasked *u, StmtId s) {
 static Ends ends_of(Unmasked *u, KArg x) {
 	Kernel *k = u->k;
 	Ends none = {0};
-	if (!is_tile(k, x)) {
+	if (!kernel_is_tile(k, x)) {
 		IntId i = int_there(u, x);
 		return (Ends){i != NONE, i, i, 0};
 	}
@@ -201,7 +197,7 @@ static Ends ends_of(Unmasked *u, KArg x) {
 static bool require_all(Unmasked *u, KArg x) {
 	Kernel *k = u->k;
 	StmtId s = kernel_def_of(k, x);
-	if (s == NONE || !is_tile(k, x) || kernel_stmt(k, s)->arg_count == 0)
+	if (s == NONE || !kernel_is_tile(k, x) || kernel_stmt(k, s)->arg_count == 0)
 		return false;
 	uint16_t op = kernel_stmt(k, s)->op;
 	KArg a = *kernel_arg(k, s, 0), b = kernel_stmt(k, s)->arg_count > 1 ? *kernel_arg(k, s, 1) : a;
@@ -247,7 +243,7 @@ static KArg left_alone(const Kernel *k, StmtId s) {
 	if (stmt->op != K_MASK && stmt->op != OP_WHERE)
 		return none;
 	KArg x = *kernel_arg(k, s, stmt->op == K_MASK ? 0 : 1);
-	const KValue *to = &k->values.at[stmt->result], *from = is_tile(k, x) ? &k->values.at[x.value] : NULL;
+	const KValue *to = &k->values.at[stmt->result], *from = kernel_is_tile(k, x) ? &k->values.at[x.value] : NULL;
 	bool same = from && from->dtype == to->dtype && from->rank == to->rank;
 	for (uint32_t d = 0; same && d < to->rank; d++)
 		same = from->shape[d] == to->shape[d];

@@ -49,12 +49,11 @@ void plan_pieces(Planner *p) {
 	    (asked == SWITCH_AUTO && units_of(t)->adds_results))
 		return;
 	Plan without = *plan;
-	ResultPieces found = {0};
-	if (!kernel_has_steps_to_open(plan->kernel) && !results_in_pieces(plan->kernel, &found))
+	if (!kernel_has_steps_to_open(plan->kernel) && !results_in_pieces(plan->kernel, &(ResultPieces){0}))
 		return;
 	take(p);
-	found = (ResultPieces){0};
-	if (plan->piece_bytes == 0 || !results_in_pieces(plan->kernel, &found)) {
+	ResultPieces found = {0};
+	if (!results_in_pieces(plan->kernel, &found)) {
 		*plan = without;
 		return;
 	}
