@@ -382,6 +382,10 @@ CHOICES = [
         *((*("bfloat16[1,8,8192,128]",) * 3,), (1, 2048, 1024), "fori_loop"),
     ),
     plain_choice(
+        *("pallas_turn_once", "off", "auto", "attention.py:causal_attention"),
+        *((*("bfloat16[1,8,8192,128]",) * 3,), (1, 2048, 1024), "fori_loop"),
+    ),
+    plain_choice(
         *("pallas_windows_across", "off", "on", "attention_more.py:decode_attention"),
         *(("bfloat16[16,32,128]", *("bfloat16[16,8,8192,128]",) * 2), (1, 1024), "fori_loop"),
         **{"pallas_fori_dma": "on", "pallas_loop_skew": "off"},

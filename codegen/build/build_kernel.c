@@ -258,6 +258,7 @@ KProgram *program_build(const Program *g) {
 		Plan *p = g->kernels.at[i];
 		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
+		k->turn_once = p->turn_once;
 		if (k->collective_id >= 0)
 			k->collective_id = i;
 		k->vmem_limit = p->vmem_asked;

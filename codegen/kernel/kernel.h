@@ -428,10 +428,11 @@ typedef struct Kernel {
 	bool unchecked;        /* all copies lie in their arrays: the compiler need not test it */
 	bool turns;            /* the grid is to walk back and forth: rewrite_walk.c */
 	bool blocks;           /* masked steps behind loops are to be cut into blocks: rewrite_blocks.c */
-	bool unmasked;         /* steps that masks leave whole are to be computed without: rewrite_unmasked.c */
-	bool narrow; /* what two bfloat16 give is to be computed in it where it is rounded to it: rewrite_narrow.c */
-	bool chunks; /* a factor that is computed beside its matmul is to be made in chunks: rewrite_chunks.c */
-	bool pieces; /* what follows its matmuls is to be computed of pieces of their results: rewrite_pieces.c */
+	bool turn_once; /* what several matmuls contract along its rows is to be turned once: rewrite_turn_once.c */
+	bool unmasked;  /* steps that masks leave whole are to be computed without: rewrite_unmasked.c */
+	bool narrow;    /* what two bfloat16 give is to be computed in it where it is rounded to it: rewrite_narrow.c */
+	bool chunks;    /* a factor that is computed beside its matmul is to be made in chunks: rewrite_chunks.c */
+	bool pieces;    /* what follows its matmuls is to be computed of pieces of their results: rewrite_pieces.c */
 	int expected_steps;    /* of loops of which only data say how often they run, for estimates; 0: nobody says */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */

@@ -656,6 +656,8 @@ static void put_signature(KTextOut *t) {
 		put_line(t, "turns");
 	if (k->blocks)
 		put_line(t, "blocks");
+	if (k->turn_once)
+		put_line(t, "turn_once");
 	if (k->unmasked)
 		put_line(t, "unmasked");
 	if (k->narrow)

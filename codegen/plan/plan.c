@@ -25,6 +25,13 @@ bool plan_has_pairs(const Plan *plan) {
 	return false;
 }
 
+bool plan_has_bodies(const Plan *plan) {
+	for (uint32_t l = 0; l < plan->loops.count; l++)
+		if (plan->loops.at[l].bodies)
+			return true;
+	return false;
+}
+
 void plan_window_buffers(Plan *plan, Window *w, int buffers) {
 	w->bytes = w->bytes / w->buffers * buffers;
 	w->buffers = buffers;

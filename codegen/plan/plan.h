@@ -494,12 +494,16 @@ typedef struct Plan {
 	int64_t spills;         /* bytes that it spills; negative: not known yet */
 	Doubt doubt;            /* about them */
 	Keeps keeps;            /* invariants.c */
-	VEC(Scratch) kept;      /* the scratch for it, behind `scratches` */
+	VEC(Scratch) kept;      /* the scratch for it, and for pieces and what is turned, behind `scratches` */
 	int64_t kept_bytes;     /* of that; 0: nothing is kept */
 	int64_t widened_bytes;  /* of these those for tables: build_tables.c */
 	bool chunks;            /* what the first step computes for others it computes in chunks: invariants.c */
 	bool pieces;            /* what follows matmuls is computed of pieces of their results: pieces.c */
 	int64_t piece_bytes;    /* the scratch for it */
+	bool turn_once;         /* what several matmuls contract along its rows is turned once: turn_once.c */
+	double turned_reads;    /* how often they read each of its rows */
+	VEC(Scratch) turned;    /* the scratch that it would take */
+	int64_t turned_bytes;   /* ... and takes */
 	int64_t *left;          /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
@@ -605,6 +609,8 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 uint32_t plan_scratch(Planner *p, Scratch s);
 /* Some loop has two steps in an iteration. */
 bool plan_has_pairs(const Plan *plan);
+/* Some loop is straight code for each number of its steps. */
+bool plan_has_bodies(const Plan *plan);
 /* Of a window that a loop copies, so many buffers from here on. */
 void plan_window_buffers(Plan *plan, Window *w, int buffers);
 

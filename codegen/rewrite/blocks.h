@@ -5,7 +5,7 @@
 #include "mask_blocks.h"
 #include "rewrite.h"
 
-enum { TERMS_MAX = 8, LEAVES_MAX = 8 };
+enum { LEAVES_MAX = 8 };
 
 /* What a value is on columns that the mask leaves out, or, of one without columns, where it leaves out all of them. Of
  * a running maximum, `low`, that is -inf as long as a row has seen nothing, what is made of it has a number of its own

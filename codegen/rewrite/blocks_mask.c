@@ -5,73 +5,11 @@
 
 /* ---- what the mask leaves out ------------------------------------------------------------------------------------ */
 
-/* number + what ints that are not known add + the place along the mask's last two dims, from the end. */
-typedef struct Linear {
-	int64_t number, axis[2];
-	ValueId term[TERMS_MAX];
-	int64_t by[TERMS_MAX];
-	uint32_t terms;
-	bool known;
-} Linear;
-
-static void add_term(Linear *to, ValueId v, int64_t by) {
-	uint32_t i = 0;
-	while (i < to->terms && to->term[i] != v)
-		i++;
-	to->known = to->known && i < TERMS_MAX;
-	if (!to->known)
-		return;
-	if (i == to->terms) {
-		to->term[i] = v;
-		to->by[i] = 0;
-		to->terms++;
-	}
-	to->by[i] += by;
-}
-
-static void add_int(const Blocks *b, StmtId call, Linear *to, IntId id, int64_t by);
-
-/* A parameter is what the call gives for it, an int by name what it names. */
-static void add_int_value(const Blocks *b, StmtId call, Linear *to, ValueId v, int64_t by) {
-	const Kernel *k = b->k;
-	const KFunction *f = &k->functions.at[b->step];
-	StmtId def = k->values.at[v].def;
-	for (uint32_t i = 0; i < f->parameters.count; i++)
-		if (f->parameters.at[i].kind == PARAMETER_VALUE && f->parameters.at[i].id == v) {
-			to->known = to->known && kernel_arg(k, call, i)->kind == KARG_INT;
-			if (to->known)
-				add_int(b, call, to, kernel_arg(k, call, i)->index, by);
-			return;
-		}
-	if (def != NONE && kernel_stmt(k, def)->op == K_INT && kernel_arg(k, def, 0)->kind == KARG_INT)
-		add_int(b, call, to, kernel_arg(k, def, 0)->index, by);
-	else
-		add_term(to, v, by);
-}
-
-static void add_int(const Blocks *b, StmtId call, Linear *to, IntId id, int64_t by) {
-	const KInt *i = &b->k->ints.at[id];
-	int64_t number;
-	switch (i->kind) {
-	case INT_CONST: to->number += by * i->number; break;
-	case INT_VALUE: add_int_value(b, call, to, i->value, by); break;
-	case INT_NEG: add_int(b, call, to, i->a, -by); break;
-	case INT_ADD:
-	case INT_SUB:
-		add_int(b, call, to, i->a, by);
-		add_int(b, call, to, i->b, i->kind == INT_ADD ? by : -by);
-		break;
-	case INT_MUL:
-		if (int_is_const(b->k, i->b, &number))
-			add_int(b, call, to, i->a, by * number);
-		else if (int_is_const(b->k, i->a, &number))
-			add_int(b, call, to, i->b, by * number);
-		else
-			to->known = false;
-		break;
-	default: to->known = false;
-	}
-}
+/* An int + the place along the mask's last two dims, from the end. */
+typedef struct Position {
+	Linear at;
+	int64_t axis[2];
+} Position;
 
 /* It has a new dim behind its last one, or is no mere view. */
 static bool moves_dims(const KStmt *s) {
@@ -82,29 +20,29 @@ static bool moves_dims(const KStmt *s) {
 	return false;
 }
 
-static void add_tile(const Blocks *b, StmtId call, Linear *to, KArg x, int64_t by) {
+static void add_tile(const Blocks *b, StmtId call, Position *to, KArg x, int64_t by) {
 	const Kernel *k = b->k;
 	StmtId s = kernel_def_of(k, x);
 	if (x.kind == KARG_INTEGER)
-		to->number += by * x.integer;
+		to->at.number += by * x.integer;
 	else if (x.kind == KARG_INT)
-		add_int(b, call, to, x.index, by);
+		linear_add(k, call, &to->at, x.index, by);
 	else if (x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_INT)
-		add_int_value(b, call, to, x.value, by);
+		linear_add_value(k, call, &to->at, x.value, by);
 	else if (s == NONE || !kernel_is_tile(k, x) || k->values.at[x.value].dtype != DTYPE_I32)
-		to->known = false;
+		to->at.known = false;
 	else if (kernel_stmt(k, s)->op == OP_ADD || kernel_stmt(k, s)->op == OP_SUB) {
 		add_tile(b, call, to, *kernel_arg(k, s, 0), by);
 		add_tile(b, call, to, *kernel_arg(k, s, 1), kernel_stmt(k, s)->op == OP_ADD ? by : -by);
 	} else if (kernel_stmt(k, s)->op == K_IOTA) {
 		int64_t axis = (int64_t)k->values.at[x.value].rank - 1 - kernel_stmt(k, s)->ints[0];
-		to->known = to->known && axis < 2;
+		to->at.known = to->at.known && axis < 2;
 		to->axis[axis & 1] += by;
 	} else if (kernel_stmt(k, s)->op == K_LET || kernel_stmt(k, s)->op == K_BROADCAST ||
 	           (kernel_stmt(k, s)->op == K_INDEX && !moves_dims(kernel_stmt(k, s)))) {
 		add_tile(b, call, to, *kernel_arg(k, s, 0), by);
 	} else {
-		to->known = false;
+		to->at.known = false;
 	}
 }
 
@@ -116,25 +54,24 @@ bool blocks_compares(const Kernel *k, StmtId s) {
 Bound blocks_bound(const Blocks *b, StmtId call, StmtId s, const Part part[2]) {
 	uint16_t op = kernel_stmt(b->k, s)->op;
 	bool turned = op == OP_LE || op == OP_LT;
-	Linear d = {.number = op == OP_GT || op == OP_LT ? -1 : 0, .known = true};
+	Position d = {.at = {.number = op == OP_GT || op == OP_LT ? -1 : 0, .known = true}};
 	add_tile(b, call, &d, *kernel_arg(b->k, s, turned), 1);
 	add_tile(b, call, &d, *kernel_arg(b->k, s, !turned), -1);
-	int64_t low = d.number, high = low, row = d.axis[b->row_axis], column = d.axis[1 - b->row_axis];
-	for (uint32_t i = 0; i < d.terms; i++)
-		d.known = d.known && d.by[i] == 0;
+	int64_t low = d.at.number, high = low, row = d.axis[b->row_axis], column = d.axis[1 - b->row_axis];
+	bool known = linear_is_number(&d.at);
 	for (uint32_t e = 0; e < 2; e++) {
 		int64_t first = d.axis[e] * part[e].start, last = d.axis[e] * (part[e].start + part[e].size - 1);
 		low += int_min(first, last);
 		high += int_max(first, last);
 	}
 	int64_t apart = part[b->row_axis].start - part[1 - b->row_axis].start;
-	Bound bound = {.holds = !d.known   ? HOLDS_SOMEWHERE
+	Bound bound = {.holds = !known     ? HOLDS_SOMEWHERE
 	                        : low >= 0 ? HOLDS_ALWAYS
 	                        : high < 0 ? HOLDS_NEVER
 	                                   : HOLDS_SOMEWHERE};
 	bound.since = row == -1;
-	bound.by = bound.since ? apart - d.number : apart + d.number;
-	bound.fixed = d.known && row * column == -1 && (row == 1 || row == -1);
+	bound.by = bound.since ? apart - d.at.number : apart + d.at.number;
+	bound.fixed = known && row * column == -1 && (row == 1 || row == -1);
 	return bound;
 }
 

@@ -103,10 +103,7 @@ static void remark_loops(Plan *plan) {
 /* Bodies are cut into blocks, as planned: no whole step is left, which would be called under a flag. Whether they can
  * be says the kernel. */
 static bool bodies_are_cut(Plan *plan) {
-	bool any = false;
-	for (uint32_t l = 0; l < plan->loops.count; l++)
-		any = any || plan->loops.at[l].bodies;
-	if (!any)
+	if (!plan_has_bodies(plan))
 		return true;
 	Kernel *k = plan_kernel(plan);
 	if (plan->left)
@@ -120,6 +117,7 @@ static bool bodies_are_cut(Plan *plan) {
 			if (x->kind == KARG_VALUE && k->values.at[x->value].type == KTYPE_FLAG)
 				return false;
 		}
+	plan_find_turned(plan, k);
 	return true;
 }
 
@@ -179,6 +177,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 
 void plan_settle(Plan *plan, Module *m) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
+	plan_turn_once(&p);
 	plan_walk(&p);
 	plan_run_in_order(plan);
 	plan_ways(&p);

@@ -68,6 +68,10 @@ void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
 void plan_keep_invariants(Planner *p);
 /* pieces.c: the same. */
 void plan_pieces(Planner *p);
+/* turn_once.c: scratch that it would take, of a kernel whose masked steps are cut, which is changed. And whether a plan
+ * that is taken has it. */
+void plan_find_turned(Plan *plan, struct Kernel *k);
+void plan_turn_once(Planner *p);
 void plan_run_in_order(Plan *plan);
 /* returns.c: what the wrapper computes before and after the kernels; false after diagnostics. */
 bool program_host(Program *g, Module *m, Diag *d);

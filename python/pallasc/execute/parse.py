@@ -11,7 +11,7 @@ from .syntax import Array, Buffer, Held, Kernel, Program
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
     *("held", "turns", "strips", "unchecked", "cost_estimate", "line"),
-    *("unmasked", "narrow", "chunks", "pieces"),
+    *("turn_once", "unmasked", "narrow", "chunks", "pieces"),
 )
 
 
@@ -147,7 +147,7 @@ def _signature(kernel, line):
         kernel.buffers.append(_scratch(line))
     elif word == "held":
         kernel.held.append(_held(line))
-    elif word in ("turns", "unchecked", "unmasked", "narrow", "chunks", "pieces"):
+    elif word in ("turns", "unchecked", "turn_once", "unmasked", "narrow", "chunks", "pieces"):
         pass  # the order of the grid and of a point; what the compiler may leave out
     elif word == "strips":
         line.integer(), line.integer()  # how rows are computed
