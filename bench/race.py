@@ -409,6 +409,10 @@ CHOICES = [
         *(("bfloat16[8192,1024]", "int32[8192]"), (256, 1024)),
     ),
     plain_choice(
+        *("pallas_gather_across", "off", "auto", "indirect.py:embedding"),
+        *(("bfloat16[32768,4096]", "int32[8192]"), (512, 4096)),
+    ),
+    plain_choice(
         *("pallas_factor_chunks", "off", "auto", "fused.py:rms_norm_matmul"),
         *(("bfloat16[4096,4096]", "bfloat16[4096]", "bfloat16[4096,4096]"), (1024, 1024, 4096)),
         *("unroll",),

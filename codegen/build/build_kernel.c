@@ -100,7 +100,8 @@ static void add_operand(Builder *b, uint32_t i) {
 
 static void add_scratch(Builder *b, uint32_t i) {
 	const Scratch *s = &b->plan->scratches.at[i];
-	int64_t *shape = arena_copy(b->a, s->shape, s->rank + 1, sizeof *shape);
+	int64_t *shape = arena_array(b->a, DIM_MAX + 2, sizeof *shape);
+	uint32_t rank = scratch_shape(s, shape);
 	if (s->whole)
 		shape[s->whole_dim] = s->whole;
 	KBuffer buffer = {.role = BUFFER_SCRATCH,
@@ -108,7 +109,7 @@ static void add_scratch(Builder *b, uint32_t i) {
 	                           : s->kind == SCRATCH_SMEM ? KSPACE_SMEM
 	                                                     : KSPACE_DMA,
 	                  .dtype = s->dtype,
-	                  .rank = s->rank,
+	                  .rank = rank,
 	                  .shape = shape,
 	                  .name = s->ref,
 	                  .alias = NONE};
@@ -212,7 +213,7 @@ static void take_pieces(Builder *b) {
 }
 
 Kernel *plan_kernel(Plan *p) {
-	Builder b = {.plan = p, .m = p->module, .a = p->arena, .ahead = NONE};
+	Builder b = {.plan = p, .m = p->module, .a = p->arena, .ahead = NONE, .slot = NONE};
 	uint32_t loops = p->loops.count + 1;
 	if (p->left)
 		--*p->left;

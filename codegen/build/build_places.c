@@ -17,8 +17,13 @@ static const Places *places_of(const Builder *b, NodeId n) {
 	return &b->plan->places.at[b->plan->values[n].access->places];
 }
 
+/* Of scratch with several slots in the one that is in use. */
 static KArg scratch_ref(Builder *b, uint32_t scratch, uint32_t rank, const KDim *dims) {
-	return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank, dims));
+	KDim all[DIM_MAX + 2] = {{.kind = KDIM_AT, .start = b->slot}};
+	if (!b->plan->scratches.at[scratch].slots)
+		return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank, dims));
+	memcpy(all + 1, dims, rank * sizeof *dims);
+	return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank + 1, all));
 }
 
 /* False: they are there already, from an access before this one. */
@@ -237,10 +242,10 @@ static KArg transposed(Builder *b, KArg x, uint32_t rank, const int64_t *axes) {
 /* Of those that lie in whole groups. */
 static int64_t full_rows(const Places *s) { return s->of[0].extent - s->last_rows; }
 
-/* A copy on one of the semaphores. */
+/* A copy on one of the semaphores; where grid points take turns, on the point's. */
 static KArg copy_on(Builder *b, const Places *s, KArg from, KArg to, uint32_t semaphore, const char *name) {
-	const KDim at = {.kind = KDIM_AT, .start = int_const(b->k, semaphore)};
-	const KArg args[] = {from, to, scratch_ref(b, s->arrived, 1, &at)};
+	const KDim at = {.kind = KDIM_AT, .start = s->across ? b->slot : int_const(b->k, semaphore)};
+	const KArg args[] = {from, to, karg_ref(kernel_ref(b->k, b->scratch[s->arrived], 1, &at))};
 	StmtId copy = build_statement(b, K_COPY, 3, args);
 	return karg_value(kernel_result(b->k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, name));
 }
@@ -325,6 +330,106 @@ static KArg copy_last(Builder *b, const Places *s, const Access *access) {
 	return copy_on(b, s, karg_ref(build_ref(b, &of)), scratch_ref(b, s->last, 0, NULL), 1, "last");
 }
 
+/* ---- across grid points ------------------------------------------------------------------------------------------ */
+
+/* Starts the copies of a point, where statements go. */
+typedef void StartRows(Builder *b, NodeId n);
+
+/* A region of its own, which runs where the condition holds. */
+static void when(Builder *b, IntId condition, const char *name) {
+	KArg holds = karg_int(condition);
+	StmtId s = build_statement(b, K_WHEN, 1, &holds);
+	RegionId inside = kernel_region(b->k, s);
+	kernel_stmt(b->k, s)->body = inside;
+	kernel_stmt(b->k, s)->name = name;
+	b->at = inside;
+}
+
+/* Of the grid dims that move what is copied the point, then the slot. */
+static FunctionId define_start(Builder *b, NodeId n, StartRows *start) {
+	Kernel *k = b->k;
+	const Places *s = places_of(b, n);
+	RegionId outer = b->at;
+	ValueId *own = b->program;
+	StmtId def = build_statement(b, K_DEF, 0, NULL);
+	FunctionId f = kernel_function(k, FUNCTION_PLAIN, arena_printf(b->a, "%s_start", node_get(b->m, n)->name));
+	kernel_stmt(k, def)->function = f;
+	k->regions.at[k->functions.at[f].body].owner = def;
+	b->program = arena_copy(b->a, own, b->plan->grid.count, sizeof *own);
+	for (uint32_t g = 0; g <= b->plan->grid.count; g++) {
+		bool slot = g == b->plan->grid.count;
+		if (!slot && !(s->moved_by >> g & 1))
+			continue;
+		ValueId v = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, slot ? "slot" : b->plan->grid.at[g].name);
+		vec_push(b->a, &k->functions.at[f].parameters, ((KParameter){PARAMETER_VALUE, v}));
+		k->values.at[v].exact = slot;
+		if (slot)
+			b->slot = int_value(k, v);
+		else
+			b->program[g] = v;
+	}
+	b->at = k->functions.at[f].body;
+	start(b, n);
+	b->at = outer;
+	b->program = own;
+	return f;
+}
+
+static void call_start(Builder *b, const Places *s, FunctionId f, const IntId *point, IntId slot) {
+	KArg args[RANK_MAX + 1];
+	uint32_t count = 0;
+	for (uint32_t g = 0; g < b->plan->grid.count; g++)
+		if (s->moved_by >> g & 1)
+			args[count++] = karg_int(point ? point[g] : int_value(b->k, b->program[g]));
+	args[count++] = karg_int(slot);
+	StmtId call = build_statement(b, K_CALL, count, args);
+	kernel_stmt(b->k, call)->function = f;
+}
+
+/* The point before has started these copies, and this one starts those of the next:
+ *
+ *     when (point == 0) { call start(point, 0) }
+ *     when (next < points) { call start(next, rem(next, 2)) }
+ *     slot = int (rem(point, 2)) */
+static void start_across(Builder *b, NodeId n, StartRows *start) {
+	Kernel *k = b->k;
+	const Places *s = places_of(b, n);
+	RegionId outer = b->at;
+	IntId slots = int_const(k, GATHER_SLOTS);
+	if (!b->next) {
+		NextPoint *next = arena_alloc(b->a, sizeof *next);
+		*next = grid_next_point(k, b->at);
+		b->next = next;
+	}
+	FunctionId f = define_start(b, n, start);
+	when(b, b->next->first, "first");
+	call_start(b, s, f, NULL, int_const(k, 0));
+	b->at = outer;
+	when(b, b->next->another, "another");
+	IntId after = int_binary(k, INT_ADD, b->next->number, int_const(k, 1));
+	call_start(b, s, f, b->next->point, int_binary(k, INT_REM, after, slots));
+	b->at = outer;
+	KArg own = karg_int(int_binary(k, INT_REM, b->next->number, slots));
+	b->slot = int_value(
+		k, kernel_result(k, build_statement(b, K_INT, 1, &own), KTYPE_INT, DTYPE_I32, 0, NULL, "slot"));
+}
+
+static void start_copies(Builder *b, NodeId n, StartRows *start) {
+	if (places_of(b, n)->across)
+		start_across(b, n, start);
+	else
+		start(b, n);
+}
+
+static void start_rows(Builder *b, NodeId n) {
+	Walk w = walk(b, n, (KArg){0});
+	KArg copy = copy_of(&w, b->plan->values[n].access);
+	build_statement(b, K_START, 1, &copy);
+	if (w.k->dim[0].full_steps % UNROLLED == 0) /* nothing of it is in registers */
+		w.k->unroll = UNROLLED;
+	walk_end(&w, (KArg){0});
+}
+
 /* All copies are started, then waited for at once: for as many bytes as they have together. */
 static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 	const Access *access = b->plan->values[n].access;
@@ -335,14 +440,9 @@ static void copy_rows(Builder *b, NodeId n, Dtype wide) {
 		last = copy_last(b, s, access);
 		build_statement(b, K_START, 1, &last);
 	}
-	Walk w = walk(b, n, (KArg){0});
-	KArg copy = copy_of(&w, access);
-	build_statement(b, K_START, 1, &copy);
-	if (w.k->dim[0].full_steps % UNROLLED == 0) /* nothing of it is in registers */
-		w.k->unroll = UNROLLED;
-	walk_end(&w, (KArg){0});
+	start_copies(b, n, start_rows);
 	KArg all = scratch_ref(b, s->groups == NONE ? s->rows : s->groups, 0, NULL);
-	copy = copy_on(b, s, all, all, 0, "rows");
+	KArg copy = copy_on(b, s, all, all, 0, "rows");
 	build_statement(b, K_WAIT, 1, &copy);
 	if (s->last != NONE)
 		build_statement(b, K_WAIT, 1, &last);
@@ -399,9 +499,8 @@ static KArg packed_rows(Builder *b, const Places *s) {
 }
 
 /* A register's positions stand in one iteration, where their places in it are known. */
-static KArg gathered_packed(Builder *b, NodeId n) {
+static void start_packed(Builder *b, NodeId n) {
 	const Places *s = places_of(b, n);
-	b->k->unchecked = true; /* as copy_rows() does */
 	bring(b, s);
 	Walk w = {.b = b, .s = s, .outer = b->at, .k = arena_alloc(b->a, sizeof *w.k)};
 	const Scratch *numbers = &b->plan->scratches.at[s->numbers];
@@ -410,6 +509,12 @@ static KArg gathered_packed(Builder *b, NodeId n) {
 	for (int64_t row = 0; row < numbers->shape[1]; row++)
 		copy_packed_row(&w, b->plan->values[n].access, tile, row);
 	walk_end(&w, (KArg){0});
+}
+
+static KArg gathered_packed(Builder *b, NodeId n) {
+	const Places *s = places_of(b, n);
+	b->k->unchecked = true; /* as copy_rows() does */
+	start_copies(b, n, start_packed);
 	KArg all = scratch_ref(b, s->groups, 0, NULL);
 	KArg copy = copy_on(b, s, all, all, 0, "rows");
 	build_statement(b, K_WAIT, 1, &copy);
@@ -683,14 +788,8 @@ void build_scatter(Builder *b, NodeId n) {
 	bool chooses = there != NONE && write_chooses(b, s);
 	RegionId body = b->at;
 	b->place = w.held;
-	if (there != NONE && !chooses) {
-		KArg condition = karg_int(there);
-		StmtId when = build_statement(b, K_WHEN, 1, &condition);
-		RegionId inside = kernel_region(b->k, when);
-		kernel_stmt(b->k, when)->body = inside;
-		kernel_stmt(b->k, when)->name = "write";
-		b->at = inside;
-	}
+	if (there != NONE && !chooses)
+		when(b, there, "write");
 	KArg old = {0}, under = {0};
 	if (s->old != NONE || s->expected != NONE || chooses || mask != NONE) {
 		KArg found = build_old_at(b, n);

@@ -5,6 +5,7 @@
 
 #include "codegen/kernel/kernel.h"
 #include "codegen/plan/plan.h"
+#include "codegen/rewrite/rewrite.h"
 
 /* A value in another form than its own, where it was made. */
 typedef struct Converted {
@@ -40,8 +41,10 @@ typedef struct Builder {
 	IntId *step;       /* by loop * RANK_MAX + dim */
 	const IntId
 		*place; /* by tensor dim that an access finds by an int tensor, while one of its positions is built */
-	ValueId barrier, me; /* of a kernel that copies to other devices: the barrier's semaphore, the own place */
-	bool met;            /* nothing has happened since the last barrier */
+	IntId slot;     /* of scratch that has several: which of them; NONE: nothing has */
+	const NextPoint *next; /* the grid's, once something asks for it */
+	ValueId barrier, me;   /* of a kernel that copies to other devices: the barrier's semaphore, the own place */
+	bool met;              /* nothing has happened since the last barrier */
 	GraphId ahead; /* a loop of which a window is built, the root for the grid's: what its steps compute is read
 	                * from tables; NONE */
 	VEC(Converted) converted;

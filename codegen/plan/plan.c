@@ -18,6 +18,14 @@ uint32_t plan_scratch(Planner *p, Scratch s) {
 	return p->plan->scratches.count - 1;
 }
 
+uint32_t scratch_shape(const Scratch *s, int64_t *shape) {
+	bool counts = s->slots && s->kind == SCRATCH_VMEM; /* of one semaphore there are as many */
+	memcpy(shape + counts, s->shape, s->rank * sizeof *shape);
+	if (s->slots)
+		shape[0] = s->slots;
+	return s->rank + counts;
+}
+
 bool plan_has_pairs(const Plan *plan) {
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		if (plan->loops.at[l].paired)

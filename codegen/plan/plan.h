@@ -162,6 +162,9 @@ typedef struct PlaceDim {
 	bool shared;         /* an access before has that scratch for the same ints */
 } PlaceDim;
 
+/* Where the grid point before copies what positions select, one slot is read while the other is filled. */
+enum { GATHER_SLOTS = 2 };
+
 /* An access at positions that int tensors give, one after the other: places.c. */
 typedef struct Places {
 	NodeId node;
@@ -186,6 +189,8 @@ typedef struct Places {
 	int64_t last_rows; /* of the tensor, which fill no group: */
 	uint32_t last;     /* scratch: these; NONE */
 	uint32_t arrived;  /* scratch: the semaphores of these copies; NONE */
+	bool across;       /* the grid point before starts them: gather_across.c; */
+	uint32_t moved_by; /* ... bit set of the grid dims that move what is copied */
 } Places;
 
 /* A tile of which a block of the grid has a part, and one beside it the rest: halo.c. */
@@ -406,6 +411,7 @@ typedef struct Scratch {
 	int64_t shape[DIM_MAX + 1];
 	int64_t bytes;
 	const char *why;
+	int64_t slots;      /* there are so many of it, one behind the other; 0: one */
 	uint32_t whole_dim; /* of bodies: until rewrite_blocks.c leaves so much, it has `whole` along that dim; 0: no
 	                       more */
 	int64_t whole;
@@ -607,6 +613,8 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 
 /* Adds it; gives its number. */
 uint32_t plan_scratch(Planner *p, Scratch s);
+/* The shape of scratch, of all its slots; returns its rank. */
+uint32_t scratch_shape(const Scratch *s, int64_t *shape);
 /* Some loop has two steps in an iteration. */
 bool plan_has_pairs(const Plan *plan);
 /* Some loop is straight code for each number of its steps. */

@@ -286,7 +286,8 @@ static void put_scratch(Json *j, const Scratch *s) {
 	put_string(j, "ref", s->ref);
 	put_string(j, "kind", s->kind == SCRATCH_VMEM ? "vmem" : s->kind == SCRATCH_SMEM ? "smem" : "dma_semaphore");
 	put_string(j, "dtype", s->kind != SCRATCH_DMA_SEMAPHORE ? dtype_name(s->dtype) : NULL);
-	put_ints(j, "shape", s->rank, s->shape);
+	int64_t shape[DIM_MAX + 2];
+	put_ints(j, "shape", scratch_shape(s, shape), shape);
 	put_int(j, "bytes", s->bytes);
 	put_string(j, "why", s->why);
 	close_line(j, "}");

@@ -4,7 +4,7 @@
 #ifndef PALLASC_DRIVE_H
 #define PALLASC_DRIVE_H
 
-#include "codegen/kernel/kernel.h"
+#include "rewrite.h"
 
 /* Where statements go: before a statement, or to the end of a region. */
 typedef struct Cursor {
@@ -13,14 +13,6 @@ typedef struct Cursor {
 } Cursor;
 
 typedef struct Driver Driver;
-
-/* The grid's point, and the one after it. */
-typedef struct NextPoint {
-	ValueId *program; /* by grid dim: its program id, with room for one more */
-	IntId *point;     /* ... and where the next one is, the same */
-	IntId first;      /* flag: this is the first point */
-	IntId another;    /* flag: there is a next one */
-} NextPoint;
 
 /* Where a loop runs next: there values `from` are `to`. Both have room for one more. */
 typedef struct Elsewhere {

@@ -185,6 +185,7 @@ NextPoint drive_next_point(Driver *d, bool within) {
 			number = number == NONE ? own
 			                        : int_binary(k, INT_ADD, int_binary(k, INT_MUL, number, steps), own);
 	}
+	n.number = number;
 	n.first = int_binary(k, INT_EQ, number, int_const(k, 0));
 	IntId after = int_binary(k, INT_ADD, number, int_const(k, 1));
 	IntId left =
@@ -199,6 +200,11 @@ NextPoint drive_next_point(Driver *d, bool within) {
 		left = k->grid.at[g].steps == 1 || points == 1 ? left : int_binary(k, INT_DIV, left, steps);
 	}
 	return n;
+}
+
+NextPoint grid_next_point(Kernel *k, RegionId at) {
+	Driver d = {.k = k, .at = {at, NONE}};
+	return drive_next_point(&d, false);
 }
 
 /* Buffers go round from the first point on. */

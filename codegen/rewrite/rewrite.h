@@ -68,6 +68,17 @@ void value_called_after(Kernel *k, ValueId v, ValueId like, const char *suffix);
 bool loop_static_steps(const Kernel *k, const KLoop *loop, int64_t *steps);
 /* Statements alone, none of which does anything but compute and load, and a return. */
 bool function_computes(const Kernel *k, FunctionId f);
+/* The grid's point, and the one after it. */
+typedef struct NextPoint {
+	ValueId *program; /* by grid dim: its program id, with room for one more */
+	IntId *point;     /* ... and where the next one is, the same */
+	IntId number;     /* so many points are before it */
+	IntId first;      /* flag: this is the first point */
+	IntId another;    /* flag: there is a next one */
+} NextPoint;
+/* Of a grid of several points; its ints are made at the end of a region. */
+NextPoint grid_next_point(Kernel *k, RegionId at);
+
 /* rewrite_points.c: flag: it is the first of all grid points; NONE: there is only one. */
 IntId grid_first_point(Kernel *k);
 /* rewrite_repeats.c: what is loaded of an output goes back to where it stood, where nothing else does. */

@@ -68,6 +68,8 @@ void plan_walk(Planner *p); /* walk.c: after plan_costs() and plan_seconds() */
 void plan_keep_invariants(Planner *p);
 /* pieces.c: the same. */
 void plan_pieces(Planner *p);
+/* gather_across.c: of a plan that is taken. */
+void plan_gather_across(Planner *p);
 /* turn_once.c: scratch that it would take, of a kernel whose masked steps are cut, which is changed. And whether a plan
  * that is taken has it. */
 void plan_find_turned(Plan *plan, struct Kernel *k);
