@@ -22,7 +22,8 @@ static KArg scratch_ref(Builder *b, uint32_t scratch, uint32_t rank, const KDim 
 	KDim all[DIM_MAX + 2] = {{.kind = KDIM_AT, .start = b->slot}};
 	if (!b->plan->scratches.at[scratch].slots)
 		return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank, dims));
-	memcpy(all + 1, dims, rank * sizeof *dims);
+	for (uint32_t d = 0; d < rank; d++)
+		all[d + 1] = dims[d];
 	return karg_ref(kernel_ref(b->k, b->scratch[scratch], rank + 1, all));
 }
 
