@@ -616,6 +616,21 @@ StmtId program_launch(const KProgram *p);
 bool kernel_infer(const Kernel *k, uint16_t op, uint32_t arg_count, const KArg *args, uint32_t int_count,
                   const int64_t *ints, Dtype *dtype, uint32_t *rank, int64_t *shape, const char **why);
 
+/* kernel_linear.c: number + by[i] * term[i] + ..., where that is known. */
+enum { LINEAR_TERMS = 8 };
+typedef struct Linear {
+	int64_t number;
+	ValueId term[LINEAR_TERMS];
+	int64_t by[LINEAR_TERMS];
+	uint32_t terms;
+	bool known;
+} Linear;
+/* It and `by` times an int, or a value that is one. In the function that a statement calls a parameter is what that
+ * gives for it; NONE: there is none. */
+void linear_add(const Kernel *k, StmtId call, Linear *to, IntId id, int64_t by);
+void linear_add_value(const Kernel *k, StmtId call, Linear *to, ValueId v, int64_t by);
+bool linear_is_number(const Linear *x);
+
 /* kernel_names.c: a variable for each value, buffer and function that has none yet and needs one, none that is
  * `reserved` nor `own`; each name once. */
 typedef bool IsReserved(const char *name);

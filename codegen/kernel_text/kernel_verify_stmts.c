@@ -638,10 +638,10 @@ static bool staged_fits(Verifier *v, const KLoop *loop) {
 	if (loop->runs == NONE && loop->before == NONE && loop->behind == NONE)
 		return true;
 	if (loop->before == NONE || loop->behind == NONE || loop->runs == NONE || !loop_steps(v, loop, &steps) ||
-	    !int_is_const(v->k, loop->runs, &runs) || runs != steps - 1)
-		return kverify_error(
-			v, "kernel-structure", NULL,
-			"an emit_pipeline runs once less than it has steps, between `before` and `behind`");
+	    !int_is_const(v->k, loop->runs, &runs) || (runs != steps - 1 && runs != (steps - 1) / 2))
+		return kverify_error(v, "kernel-structure", NULL,
+		                     "an emit_pipeline runs once less than it has steps, or half as often, between "
+		                     "`before` and `behind`");
 	return true;
 }
 

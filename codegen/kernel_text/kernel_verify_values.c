@@ -105,18 +105,20 @@ static bool is_window(const KLoop *loop, BufferId b) {
 /* Of an emit_pipeline: what its first and its last step, the peeled one and all others may see of it. */
 static bool piped_step_fits(const Verifier *v, IntId at) {
 	const KLoop *loop = v->loop;
-	const KInt *i = &v->k->ints.at[at];
-	ValueId step = loop->dim[0].step;
-	int64_t number, steps = loop->dim[0].full_steps;
+	int64_t number, steps = loop->dim[0].full_steps, runs = 0;
 	int_is_const(v->k, loop->dim[0].steps, &steps);
-	bool known = int_is_const(v->k, at, &number);
-	if (v->loop_region == loop->tail)
+	if (v->loop_region == loop->tail || loop->runs == NONE)
 		return true;
-	if (v->loop_region == loop->before || v->loop_region == loop->behind)
-		return known && number == (v->loop_region == loop->before ? 0 : steps - 1);
-	if (i->kind == INT_ADD && int_is_const(v->k, i->b, &number) && number == 1)
-		i = &v->k->ints.at[i->a];
-	return i->kind == INT_VALUE && i->value == step;
+	bool known = int_is_const(v->k, at, &number);
+	int64_t by = int_is_const(v->k, loop->runs, &runs) && runs == steps - 1 ? 1 : 2;
+	if (v->loop_region == loop->before)
+		return known && number == 0;
+	if (v->loop_region == loop->behind)
+		return known && number < steps && number >= steps - by;
+	Linear x = {.known = true};
+	linear_add(v->k, NONE, &x, at, 1);
+	return x.known && x.terms == 1 && x.term[0] == loop->dim[0].step && x.by[0] == by && x.number >= 0 &&
+	       x.number <= by;
 }
 
 /* A window at a step that is said: calls take them, where the steps of others are seen, too. */
@@ -141,7 +143,7 @@ static bool step_fits(Verifier *v, const KRef *r) {
 	if (loop->type != LOOP_FORI && loop->type != LOOP_UNROLL && !piped_step_fits(v, r->at))
 		return kverify_error(
 			v, "kernel-structure", NULL,
-			"an emit_pipeline sees its own step and the next, before it the first, behind it the last");
+			"an emit_pipeline sees its own steps and the next, before it the first, behind it the last");
 	return kverify_int(v, r->at, false);
 }
 

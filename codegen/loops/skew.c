@@ -88,13 +88,34 @@ static int64_t full_steps(const Skew *s) {
 	return s->loop->dim[0].computed ? s->counts.most : s->loop->dim[0].full_steps;
 }
 
+static bool copies_in(const Window *w) { return w->dma && w->input; }
+
+/* Of windows that are copied, where the configuration counts them. */
+static bool has_fewer_buffers(const Skew *s) {
+	bool fewer = false;
+	for (uint32_t i = 0; i < s->loop->windows.count && s->p->m->config.load_buffer_count.set; i++)
+		fewer = fewer || (copies_in(&s->loop->windows.at[i]) && s->loop->windows.at[i].buffers < PAIR_BUFFERS);
+	return fewer;
+}
+
+static bool writes_windows(const Loop *loop) {
+	bool writes = false;
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		writes = writes || (loop->windows.at[i].dma && loop->windows.at[i].output);
+	return writes;
+}
+
 /* Why the loop has one step in each iteration; NULL if it has two. */
 static const char *not_paired(const Skew *s) {
 	Switch asked = (Switch)s->p->m->config.step_pairs.value;
-	if (s->loop->type != LOOP_FORI)
-		return "it is no fori_loop";
+	if (s->loop->type == LOOP_UNROLL)
+		return "its steps are straight code";
 	if (asked == SWITCH_OFF)
 		return "pallas_step_pairs is off";
+	if (s->loop->type == LOOP_EMIT_PIPELINE && writes_windows(s->loop))
+		return "its pipeline copies what it gives step by step";
+	if (s->loop->type == LOOP_EMIT_PIPELINE && has_fewer_buffers(s))
+		return "its windows have too few buffers";
 	if (!way_is(s->p, ROW_PAIRS, PAIRS_TWO))
 		return "what a second one hands on does not fit";
 	if (s->loop->dim[0].computed && !s->counts.even)
@@ -467,8 +488,6 @@ static bool pairs_are_no_loop(const Skew *s) {
 	return bytes >= HANDED_BYTES;
 }
 
-static bool copies_in(const Window *w) { return w->dma && w->input; }
-
 /* A pair's windows are waited for at once, while those of the next one are on their way: each has a buffer, unless the
  * configuration counts them. */
 static void copy_by_pairs(const Skew *s) {
@@ -476,13 +495,6 @@ static void copy_by_pairs(const Skew *s) {
 	for (uint32_t i = 0; i < s->loop->windows.count && !given; i++)
 		if (copies_in(&s->loop->windows.at[i]))
 			plan_window_buffers(s->p->plan, &s->loop->windows.at[i], PAIR_BUFFERS);
-}
-
-static bool has_fewer_buffers(const Skew *s) {
-	bool fewer = false;
-	for (uint32_t i = 0; i < s->loop->windows.count && s->p->m->config.load_buffer_count.set; i++)
-		fewer = fewer || (copies_in(&s->loop->windows.at[i]) && s->loop->windows.at[i].buffers < PAIR_BUFFERS);
-	return fewer;
 }
 
 /* Two steps that wait for HBM take no less than one after the other: attention with a bias of S = 4096 takes 3 to 7%
@@ -497,6 +509,13 @@ static bool copies_in_turn(const Skew *s) {
 	return step.hidden + step.shown > step.matmul;
 }
 
+/* Of an emit_pipeline, whose body has all kinds of steps: two of them are twice the code, and gain where scores are
+ * reduced as the matrix unit gives them (docs/passes/loop_skew.md). */
+static bool gains_little(const Skew *s) {
+	return s->loop->type == LOOP_EMIT_PIPELINE && (Switch)s->p->m->config.step_pairs.value == SWITCH_AUTO &&
+	       (!reduces(s, true) || reduces(s, false));
+}
+
 static void choose_pairs(const Skew *s) {
 	Loop *loop = s->loop;
 	if (loop->type == LOOP_UNROLL || loop->bodies)
@@ -506,6 +525,8 @@ static void choose_pairs(const Skew *s) {
 		loop->pair_why = "they would be one iteration";
 	if (!loop->pair_why && copies_in_turn(s))
 		loop->pair_why = "each one waits for its copies";
+	if (!loop->pair_why && gains_little(s))
+		loop->pair_why = "nothing is reduced along rows";
 	loop->paired = !loop->pair_why;
 	if (loop->paired) {
 		loop->pair_why = "what each one hands on has its own scratch";

@@ -370,7 +370,7 @@ typedef struct Loop {
 	VEC(Handed) handed;        /* and hands it on */
 	const char *skew_why;      /* why, or why not */
 	double overlap_seconds;    /* of a step's matmuls that can run beside the step before: skew.c */
-	bool paired;               /* two steps of a skewed fori_loop stand in one iteration */
+	bool paired;               /* two steps of a skewed loop stand in one iteration */
 	bool fenced;               /* and each iteration, straight code of its own, behind a fence: it is unrolled */
 	VEC(NextBlock) next;       /* the grid point before computes what its first step starts with, of these; */
 	VEC(Handed) kept;          /* of that, what is made ahead of the loop lies in scratch as well */

@@ -49,16 +49,17 @@ struct Driver {
 	StmtId stmt; /* the loop; what drives it goes before it */
 	Cursor at;
 	const Placing *placing;
-	StmtId told;          /* the call for which placing->before was asked; NONE */
-	IntId step[RANK_MAX]; /* each dim's step number where statements go */
-	const ValueId *from;  /* values that are others where a window of another grid point is named, */
-	const IntId *to;      /* and these, */
-	uint32_t moved;       /* so many */
-	IntId named, by;      /* instead of the expression `named`, which has a variable; NONE */
-	uint32_t **uses;      /* by value, once somebody asks */
-	struct Fori *fori;    /* drive_fori.c's own */
-	const Items *items;   /* the kernel's */
-	const Item *item;     /* the loop is one of them; else NULL */
+	StmtId told;                 /* the call for which placing->before was asked; NONE */
+	IntId step[RANK_MAX];        /* each dim's step number where statements go */
+	const ValueId *from;         /* values that are others where a window of another grid point is named, */
+	const IntId *to;             /* and these, */
+	uint32_t moved;              /* so many */
+	IntId named, by;             /* instead of the expression `named`, which has a variable; NONE */
+	uint32_t **uses;             /* by value, once somebody asks */
+	struct Fori *fori;           /* drive_fori.c's own */
+	struct Pipelined *pipelined; /* drive_pipeline.c's own */
+	const Items *items;          /* the kernel's */
+	const Item *item;            /* the loop is one of them; else NULL */
 };
 
 /* drive.c */

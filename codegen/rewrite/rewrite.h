@@ -89,21 +89,6 @@ int64_t pipelined_blocks(Kernel *k, BufferId b);
 /* rewrite_peel.c: a split loop's peeled step, with the flags set. */
 void loop_add_tail(Kernel *k, StmtId stmt);
 
-/* linear.c: number + by[i] * term[i] + ..., where that is known. */
-enum { LINEAR_TERMS = 8 };
-typedef struct Linear {
-	int64_t number;
-	ValueId term[LINEAR_TERMS];
-	int64_t by[LINEAR_TERMS];
-	uint32_t terms;
-	bool known;
-} Linear;
-/* It and `by` times an int, or a value that is one. In the function that a statement calls a parameter is what that
- * gives for it; NONE: there is none. */
-void linear_add(const Kernel *k, StmtId call, Linear *to, IntId id, int64_t by);
-void linear_add_value(const Kernel *k, StmtId call, Linear *to, ValueId v, int64_t by);
-bool linear_is_number(const Linear *x);
-
 /* rewrite_turn_once.c: how often matmuls read each row that it would turn; 0: there are none. */
 double rows_read_again(Kernel *k);
 

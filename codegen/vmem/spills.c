@@ -504,7 +504,7 @@ static bool reduces_rows_only(const Region *r) {
 /* Percent of it that a skewed fori_loop spills: the parts ahead and behind keep both units at work, and what reduces
  * along rows only goes through register by register, one step in an iteration better than two. */
 static int64_t skewed_share(const Lives *l, const Region *r) {
-	if (!r->loop->skew || r->loop->type != LOOP_FORI || !reduces_rows_only(r))
+	if (!r->loop->skew || (r->loop->type != LOOP_FORI && !r->loop->paired) || !reduces_rows_only(r))
 		return 100;
 	return r->loop->paired ? l->t->spill_paired : l->t->spill_skewed;
 }

@@ -52,7 +52,7 @@ def test_where_nobody_gives_sizes():
     text = json.dumps(document).replace("8192", "131072")
     said = kit.accepted("-", "--emit=plan", "--target=v7x", "--explain", text=text)
     (loop,) = json.loads(said.out)["loops"]
-    assert (loop["type"], loop["dma"], loop["paired"]) == ("fori_loop", True, True)
+    assert (loop["type"], loop["dma"], loop["paired"]) == ("emit_pipeline", True, True)
     assert "choose: taken: near the defaults, " in said.err
 
 

@@ -1,5 +1,5 @@
-/* linear.c - an int as a number and multiples of ints of which nothing is known. */
-#include "rewrite.h"
+/* kernel_linear.c - an int as a number and multiples of ints of which nothing is known. */
+#include "kernel.h"
 
 static void add_term(Linear *to, ValueId v, int64_t by) {
 	uint32_t i = 0;
