@@ -53,7 +53,7 @@ def test_where_nobody_gives_sizes():
     said = kit.accepted("-", "--emit=plan", "--target=v7x", "--explain", text=text)
     (loop,) = json.loads(said.out)["loops"]
     assert (loop["type"], loop["dma"], loop["paired"]) == ("emit_pipeline", True, True)
-    assert "choose: taken: near the defaults, " in said.err
+    assert "block_sizes by default: tile_b 1, tile_m 2048, tile_n 1024" in said.err
 
 
 @pytest.mark.parametrize("name", ["decode_attention_8192", "bias_attention_4096"])
