@@ -72,7 +72,7 @@ static double overlap_seconds(Planner *p, const Loop *loop) {
 	return once + (loop->type == LOOP_EMIT_PIPELINE ? (double)t->pipeline_step_cycles / t->clock_hz : 0);
 }
 
-/* Cycles of a step for each window that a fori_loop, or a pipeline of pairs, copies beside matmuls: a copy is started
+/* Cycles of a step for each window that a fori_loop, or a skewed pipeline, copies beside matmuls: a copy is started
  * behind a branch, and waited for. Attention of 32768 rows takes 33 cycles a step more than of resident blocks on v7x,
  * 62 on v6e, in pairs 107 and 104, in a pipeline of pairs 129 on v6e: two windows. Steps without matmuls wait for HBM,
  * and have time for that, as have those that data count.
@@ -81,7 +81,7 @@ enum { COPY_CYCLES = 32 };
 
 static double copy_cycles(Planner *p, const Loop *loop) {
 	double cycles = 0;
-	bool copies = loop->dma && (loop->type == LOOP_FORI || loop->paired);
+	bool copies = loop->dma && (loop->type == LOOP_FORI || loop->skewed);
 	if (!copies || loop->dim[0].computed || step_matmul_seconds(p, loop) == 0)
 		return 0;
 	for (uint32_t i = 0; i < loop->windows.count; i++)

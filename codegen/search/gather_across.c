@@ -91,8 +91,8 @@ static uint32_t take(Planner *p, bool across) {
 void plan_gather_across(Planner *p) {
 	Plan *plan = p->plan;
 	if ((Switch)p->m->config.gather_across.value == SWITCH_OFF || plan->places.count == 0 || plan->remote ||
-	    plan->strips || plan->keeps || plan->pieces || p->m->target->tensorcores > 1 || grid_points(plan) < 2 ||
-	    !take(p, true))
+	    plan->strips || plan->keeps || plan->pieces || p->m->target->tensorcores > 1 ||
+	    plan->grid.count > RANK_MAX || grid_points(plan) < 2 || !take(p, true))
 		return;
 	bool fits = plan->vmem.total <= plan_vmem_line(plan);
 	if (!fits)

@@ -78,7 +78,9 @@ static void steps_stand_in_pairs(void **state) {
 		{"pallas_loop_type=fori_loop", "pallas_step_pairs=auto", "pallas_fori_dma=on",
 	         "each one waits for its copies"},
 		{"pallas_loop_type=fori_loop", "pallas_step_pairs=on", "pallas_fori_dma=on", NULL},
-		{"pallas_loop_type=emit_pipeline", "pallas_step_pairs=on", "pallas_loop_skew=on", "it is no fori_loop"},
+		{"pallas_loop_type=emit_pipeline", "pallas_step_pairs=on", "pallas_loop_skew=on", NULL},
+		{"pallas_loop_type=emit_pipeline", "pallas_step_pairs=off", "pallas_loop_skew=on",
+	         "pallas_step_pairs is off"},
 	};
 	for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		Fixture f;
