@@ -7,6 +7,8 @@
 
 /* build_kernel.c: the kernel of a plan, which counts it. */
 Kernel *plan_kernel(Plan *p);
+/* What a plan says of scratch in VMEM that a kernel has. */
+Scratch scratch_of_buffer(const Target *t, const KBuffer *b, const char *why);
 /* build_invariants.c: something does not change along the grid's innermost dim, and takes more to compute than to load.
  */
 bool kernel_has_invariants(Kernel *k);

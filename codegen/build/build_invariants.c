@@ -263,17 +263,6 @@ static void move_inside(Invariants *v, RegionId inside, StmtId from) {
 	read_instead(k, inside, again, count);
 }
 
-BufferId kernel_keep_scratch(Kernel *k, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
-	KBuffer scratch = {.role = BUFFER_SCRATCH,
-	                   .space = KSPACE_VMEM,
-	                   .dtype = dtype,
-	                   .rank = rank,
-	                   .shape = shape,
-	                   .name = name,
-	                   .alias = NONE};
-	return kernel_buffer(k, scratch);
-}
-
 StmtId build_first_when(Kernel *k, IntId condition, const char *name) {
 	StmtId first = region_first(k, k->body);
 	while (kernel_stmt(k, first)->op == K_PROGRAM_ID)
@@ -285,7 +274,7 @@ StmtId build_first_when(Kernel *k, IntId condition, const char *name) {
 static int64_t keep(Kernel *k, const Target *t, ValueId v, RegionId inside, StmtId before, ValueId *loaded) {
 	const KValue x = k->values.at[v];
 	const char *name = arena_printf(k->arena, "%s_ref", x.name ? x.name : "kept");
-	KArg whole = karg_ref(kernel_ref(k, kernel_keep_scratch(k, x.dtype, x.rank, x.shape, name), 0, NULL));
+	KArg whole = karg_ref(kernel_ref(k, kernel_scratch(k, KSPACE_VMEM, x.dtype, x.rank, x.shape, name), 0, NULL));
 	kernel_append(k, inside, K_STORE, 2, (const KArg[]){whole, karg_value(v)}, 0, NULL);
 	StmtId load = kernel_insert_before(k, before, K_LOAD, 1, &whole, 0, NULL);
 	loaded[v] = kernel_result_like(k, load, v, x.name ? x.name : "kept");

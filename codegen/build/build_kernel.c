@@ -104,16 +104,8 @@ static void add_scratch(Builder *b, uint32_t i) {
 	uint32_t rank = scratch_shape(s, shape);
 	if (s->whole)
 		shape[s->whole_dim] = s->whole;
-	KBuffer buffer = {.role = BUFFER_SCRATCH,
-	                  .space = s->kind == SCRATCH_VMEM   ? KSPACE_VMEM
-	                           : s->kind == SCRATCH_SMEM ? KSPACE_SMEM
-	                                                     : KSPACE_DMA,
-	                  .dtype = s->dtype,
-	                  .rank = rank,
-	                  .shape = shape,
-	                  .name = s->ref,
-	                  .alias = NONE};
-	b->scratch[i] = kernel_buffer(b->k, buffer);
+	KSpace space = s->kind == SCRATCH_VMEM ? KSPACE_VMEM : s->kind == SCRATCH_SMEM ? KSPACE_SMEM : KSPACE_DMA;
+	b->scratch[i] = kernel_scratch(b->k, space, s->dtype, rank, shape, s->ref);
 }
 
 static void add_grid(Builder *b) {
@@ -172,6 +164,17 @@ static void add_strips(Builder *b) {
 	b->k->strips = strips;
 }
 
+Scratch scratch_of_buffer(const Target *t, const KBuffer *b, const char *why) {
+	Scratch s = {.kind = SCRATCH_VMEM,
+	             .ref = b->name,
+	             .dtype = b->dtype,
+	             .rank = b->rank,
+	             .bytes = scratch_vmem_bytes(t, b->dtype, b->rank, b->shape),
+	             .why = why};
+	memcpy(s.shape, b->shape, b->rank * sizeof *b->shape);
+	return s;
+}
+
 /* Scratch that the plan has not asked for. */
 static void note_kept(Builder *b) {
 	Plan *p = b->plan;
@@ -181,14 +184,8 @@ static void note_kept(Builder *b) {
 		const KBuffer *x = &b->k->buffers.at[i];
 		if (x->role != BUFFER_SCRATCH || seen++ < p->scratches.count)
 			continue;
-		Scratch kept = {.kind = SCRATCH_VMEM,
-		                .ref = x->name,
-		                .dtype = x->dtype,
-		                .rank = x->rank,
-		                .bytes = scratch_vmem_bytes(b->m->target, x->dtype, x->rank, x->shape),
-		                .why = "the first step of a grid dim computes it for the others"};
-		memcpy(kept.shape, x->shape, x->rank * sizeof *x->shape);
-		vec_push(b->a, &p->kept, kept);
+		vec_push(b->a, &p->kept,
+		         scratch_of_buffer(b->m->target, x, "the first step of a grid dim computes it for the others"));
 	}
 }
 
@@ -259,7 +256,7 @@ KProgram *program_build(const Program *g) {
 		Plan *p = g->kernels.at[i];
 		Kernel *k = p->kernel ? p->kernel : plan_kernel(p);
 		k->turns = p->back_and_forth;
-		k->turn_once = p->turn_once;
+		k->turn_once = p->turned_bytes > 0;
 		if (k->collective_id >= 0)
 			k->collective_id = i;
 		k->vmem_limit = p->vmem_asked;

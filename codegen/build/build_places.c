@@ -336,16 +336,6 @@ static KArg copy_last(Builder *b, const Places *s, const Access *access) {
 /* Starts the copies of a point, where statements go. */
 typedef void StartRows(Builder *b, NodeId n);
 
-/* A region of its own, which runs where the condition holds. */
-static void when(Builder *b, IntId condition, const char *name) {
-	KArg holds = karg_int(condition);
-	StmtId s = build_statement(b, K_WHEN, 1, &holds);
-	RegionId inside = kernel_region(b->k, s);
-	kernel_stmt(b->k, s)->body = inside;
-	kernel_stmt(b->k, s)->name = name;
-	b->at = inside;
-}
-
 /* Of the grid dims that move what is copied the point, then the slot. */
 static FunctionId define_start(Builder *b, NodeId n, StartRows *start) {
 	Kernel *k = b->k;
@@ -354,8 +344,7 @@ static FunctionId define_start(Builder *b, NodeId n, StartRows *start) {
 	ValueId *own = b->program;
 	StmtId def = build_statement(b, K_DEF, 0, NULL);
 	FunctionId f = kernel_function(k, FUNCTION_PLAIN, arena_printf(b->a, "%s_start", node_get(b->m, n)->name));
-	kernel_stmt(k, def)->function = f;
-	k->regions.at[k->functions.at[f].body].owner = def;
+	RegionId body = kernel_define(k, def, f);
 	b->program = arena_copy(b->a, own, b->plan->grid.count, sizeof *own);
 	for (uint32_t g = 0; g <= b->plan->grid.count; g++) {
 		bool slot = g == b->plan->grid.count;
@@ -369,7 +358,7 @@ static FunctionId define_start(Builder *b, NodeId n, StartRows *start) {
 		else
 			b->program[g] = v;
 	}
-	b->at = k->functions.at[f].body;
+	b->at = body;
 	start(b, n);
 	b->at = outer;
 	b->program = own;
@@ -403,10 +392,10 @@ static void start_across(Builder *b, NodeId n, StartRows *start) {
 		b->next = next;
 	}
 	FunctionId f = define_start(b, n, start);
-	when(b, b->next->first, "first");
+	build_when(b, karg_int(b->next->first), "first");
 	call_start(b, s, f, NULL, int_const(k, 0));
 	b->at = outer;
-	when(b, b->next->another, "another");
+	build_when(b, karg_int(b->next->another), "another");
 	IntId after = int_binary(k, INT_ADD, b->next->number, int_const(k, 1));
 	call_start(b, s, f, b->next->point, int_binary(k, INT_REM, after, slots));
 	b->at = outer;
@@ -790,7 +779,7 @@ void build_scatter(Builder *b, NodeId n) {
 	RegionId body = b->at;
 	b->place = w.held;
 	if (there != NONE && !chooses)
-		when(b, there, "write");
+		build_when(b, karg_int(there), "write");
 	KArg old = {0}, under = {0};
 	if (s->old != NONE || s->expected != NONE || chooses || mask != NONE) {
 		KArg found = build_old_at(b, n);

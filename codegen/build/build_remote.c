@@ -88,14 +88,6 @@ static KArg come(Builder *b, int64_t channel, IntId number) {
 
 static KArg part(Builder *b, NodeId n) { return karg_ref(build_ref(b, b->plan->values[n].access)); }
 
-/* Statements go into a region that runs if the condition holds. */
-static void begin_when(Builder *b, KArg condition, const char *name) {
-	StmtId when = build_statement(b, K_WHEN, 1, &condition);
-	b->at = kernel_region(b->k, when);
-	kernel_stmt(b->k, when)->body = b->at;
-	kernel_stmt(b->k, when)->name = name;
-}
-
 /* ---- through scratch -------------------------------------------------------------------------------------------- */
 
 static KArg whole(Builder *b, uint32_t scratch) { return karg_ref(kernel_ref(b->k, b->scratch[scratch], 0, NULL)); }
@@ -148,7 +140,7 @@ KArg build_staged_load(Builder *b, NodeId n) {
 void build_staged_store(Builder *b, NodeId n) {
 	RegionId outer = b->at;
 	if (node_input(b->m, n, 3) != NONE)
-		begin_when(b, build_arg(b, node_arg(b->m, n, 3), FORM_NATURAL), "store");
+		build_when(b, build_arg(b, node_arg(b->m, n, 3), FORM_NATURAL), "store");
 	fill(b, b->plan->values[n].staged, node_arg(b->m, n, 2));
 	move_now(b, whole(b, b->plan->values[n].staged), part(b, n));
 	b->at = outer;
@@ -179,11 +171,8 @@ static void meet_in_turn(Builder *b, const ChannelUse *c, IntId number) {
 	                         int_const(b->k, 0));
 	KArg condition =
 		karg_int(int_binary(b->k, INT_AND, int_binary(b->k, INT_GT, number, int_const(b->k, 0)), again));
-	StmtId when = build_statement(b, K_WHEN, 1, &condition);
 	RegionId outer = b->at;
-	b->at = kernel_region(b->k, when);
-	kernel_stmt(b->k, when)->body = b->at;
-	kernel_stmt(b->k, when)->name = "meet";
+	build_when(b, condition, "meet");
 	build_meeting(b);
 	b->at = outer;
 }
@@ -230,7 +219,7 @@ void build_remote(Builder *b, NodeId n) {
 	    (condition.kind == KARG_BOOL && !condition.boolean))
 		return;
 	if (!arg_is_number(condition))
-		begin_when(b, condition, op == OP_REMOTE_COPY ? "send" : "wait");
+		build_when(b, condition, op == OP_REMOTE_COPY ? "send" : "wait");
 	if (op == OP_REMOTE_COPY)
 		start(b, n);
 	else

@@ -159,7 +159,8 @@ static IntId first_point(Kernel *k) {
 
 static BufferId wide_scratch(Kernel *k, BufferId b) {
 	const KBuffer x = k->buffers.at[b];
-	return kernel_keep_scratch(k, wide_dtype(x.dtype), x.rank, x.shape, arena_printf(k->arena, "%s_wide", x.name));
+	return kernel_scratch(k, KSPACE_VMEM, wide_dtype(x.dtype), x.rank, x.shape,
+	                      arena_printf(k->arena, "%s_wide", x.name));
 }
 
 /* Its bytes of VMEM. */

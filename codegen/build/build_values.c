@@ -31,6 +31,13 @@ StmtId build_statement(Builder *b, uint16_t op, uint32_t arg_count, const KArg *
 	return s;
 }
 
+void build_when(Builder *b, KArg condition, const char *name) {
+	StmtId when = build_statement(b, K_WHEN, 1, &condition);
+	b->at = kernel_region(b->k, when);
+	kernel_stmt(b->k, when)->body = b->at;
+	kernel_stmt(b->k, when)->name = name;
+}
+
 Dtype karg_dtype(const Builder *b, KArg x) {
 	return x.kind == KARG_VALUE ? b->k->values.at[x.value].dtype : DTYPE_NONE;
 }

@@ -89,6 +89,8 @@ static inline KArg build_binary(Builder *b, uint16_t op, Dtype dtype, KArg x, KA
 }
 /* A statement without a result. */
 StmtId build_statement(Builder *b, uint16_t op, uint32_t arg_count, const KArg *args);
+/* Statements go into a region that runs if the condition holds. */
+void build_when(Builder *b, KArg condition, const char *name);
 /* What it would like to be called: a variable for a value that had none. */
 void build_name(Builder *b, KArg x, const char *name);
 /* Called as node n, or, where a tracer named that after its op, after its operand. */
@@ -182,9 +184,8 @@ void build_graph(Builder *b, GraphId g);
 void build_loop(Builder *b, NodeId call);
 
 /* build_invariants.c, and of build_tables.c: a branch behind the program ids, taken where the condition holds, still
- * empty; scratch in VMEM for what it makes. */
+ * empty. */
 StmtId build_first_when(Kernel *k, IntId condition, const char *name);
-BufferId kernel_keep_scratch(Kernel *k, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
 
 /* build_debug.c: the value of node n is to be printed; prints it, behind the point of the grid and of the loops. */
 bool is_printed(const Builder *b, NodeId n);

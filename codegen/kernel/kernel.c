@@ -276,6 +276,13 @@ RegionId kernel_region(Kernel *k, StmtId owner) {
 	return k->regions.count - 1;
 }
 
+RegionId kernel_define(Kernel *k, StmtId def, FunctionId f) {
+	RegionId body = k->functions.at[f].body;
+	kernel_stmt(k, def)->function = f;
+	k->regions.at[body].owner = def;
+	return body;
+}
+
 Kernel *kernel_new(Arena *a, const char *name) {
 	Kernel *k = arena_alloc(a, sizeof *k);
 	k->arena = a;
@@ -311,6 +318,16 @@ BufferId kernel_buffer(Kernel *k, KBuffer b) {
 	b.array = b.array ? ints_copied(k, b.rank, b.array) : NULL;
 	vec_push(k->arena, &k->buffers, b);
 	return k->buffers.count - 1;
+}
+
+BufferId kernel_scratch(Kernel *k, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name) {
+	return kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
+	                                  .space = space,
+	                                  .dtype = dtype,
+	                                  .rank = rank,
+	                                  .shape = shape,
+	                                  .name = name,
+	                                  .alias = NONE});
 }
 
 BufferId kernel_add_output(Kernel *k, KBuffer b) {

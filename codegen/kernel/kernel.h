@@ -514,6 +514,7 @@ bool int_reads(const Kernel *k, IntId i, ValueId v);
 ValueId kernel_value(Kernel *k, KType type, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
 KValue *kernel_value_at(Kernel *k, ValueId v);
 BufferId kernel_buffer(Kernel *k, KBuffer b);
+BufferId kernel_scratch(Kernel *k, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape, const char *name);
 /* An output of a kernel whose loops are all driven, which stands before its scratch: scratch gets other ids. */
 BufferId kernel_add_output(Kernel *k, KBuffer b);
 RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim);
@@ -521,6 +522,8 @@ RefId kernel_ref(Kernel *k, BufferId b, uint32_t rank, const KDim *dim);
 RefId kernel_ref_at(Kernel *k, BufferId b, IntId at);
 FunctionId kernel_function(Kernel *k, FunctionKind kind, const char *name);
 RegionId kernel_region(Kernel *k, StmtId owner);
+/* A `def` is that of a function; returns its body. */
+RegionId kernel_define(Kernel *k, StmtId def, FunctionId f);
 
 static inline KArg karg_value(ValueId v) { return (KArg){.kind = KARG_VALUE, .value = v}; }
 static inline KArg karg_integer(int64_t x) { return (KArg){.kind = KARG_INTEGER, .integer = x}; }
@@ -602,10 +605,10 @@ static inline StmtId kernel_def_of(const Kernel *k, KArg x) {
 static inline bool kernel_is_tile(const Kernel *k, KArg x) {
 	return x.kind == KARG_VALUE && k->values.at[x.value].type == KTYPE_TILE;
 }
-/* The last statement: a region's yield or return. */
 static inline bool kernel_same_shape(uint32_t rank, const int64_t *shape, uint32_t rank2, const int64_t *shape2) {
 	return rank == rank2 && (rank == 0 || memcmp(shape, shape2, rank * sizeof *shape) == 0);
 }
+/* The last statement: a region's yield or return. */
 static inline StmtId region_last(const Kernel *k, RegionId r) { return k->regions.at[r].last; }
 static inline StmtId region_first(const Kernel *k, RegionId r) { return k->regions.at[r].first; }
 /* The wrapper's one launch of a kernel; NONE: there is none, or there are several. */

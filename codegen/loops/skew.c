@@ -125,19 +125,12 @@ static const char *not_paired(const Skew *s) {
 
 /* ---- what may run ahead ----------------------------------------------------------------------------------------- */
 
-static bool is_written(const Plan *plan, TensorId tensor) {
-	for (uint32_t i = 0; i < plan->operands.count; i++)
-		if (plan->operands.at[i].output && plan->operands.at[i].tensor == tensor)
-			return true;
-	return false;
-}
-
 /* It belongs to its own step whatever it depends on. */
 static bool is_bound(const Skew *s, NodeId n) {
 	const Plan *plan = s->p->plan;
 	Lowering how = how_of(s, n);
 	if (how == LOWER_LOAD)
-		return is_written(plan, plan->operands.at[plan->values[n].access->operand].tensor);
+		return plan_writes(plan, plan->operands.at[plan->values[n].access->operand].tensor);
 	if (node_get(s->p->m, n)->op == OP_PLACEHOLDER)
 		return plan->values[n].same_as == NONE;
 	return how == LOWER_STORE || how == LOWER_REMOTE || how == LOWER_LOOP || how == LOWER_RESULT ||

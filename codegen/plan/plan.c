@@ -26,6 +26,13 @@ uint32_t scratch_shape(const Scratch *s, int64_t *shape) {
 	return s->rank + counts;
 }
 
+bool plan_writes(const Plan *plan, TensorId tensor) {
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].output && plan->operands.at[i].tensor == tensor)
+			return true;
+	return false;
+}
+
 bool plan_has_pairs(const Plan *plan) {
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		if (plan->loops.at[l].paired)

@@ -506,11 +506,10 @@ typedef struct Plan {
 	bool chunks;            /* what the first step computes for others it computes in chunks: invariants.c */
 	bool pieces;            /* what follows matmuls is computed of pieces of their results: pieces.c */
 	int64_t piece_bytes;    /* the scratch for it */
-	bool turn_once;         /* what several matmuls contract along its rows is turned once: turn_once.c */
-	double turned_reads;    /* how often they read each of its rows */
-	VEC(Scratch) turned;    /* the scratch that it would take */
-	int64_t turned_bytes;   /* ... and takes */
-	int64_t *left;          /* counts down with each kernel that is built; NULL */
+	double turned_reads;  /* how often matmuls read each row of what several contract along its rows: turn_once.c */
+	VEC(Scratch) turned;  /* the scratch that it would take to turn that once */
+	int64_t turned_bytes; /* ... and takes; 0: nothing is turned once */
+	int64_t *left;        /* counts down with each kernel that is built; NULL */
 	VmemUse vmem;
 	int64_t vmem_limit; /* what the chip has or the budget is, bytes */
 	int64_t vmem_asked; /* of the TPU compiler, bytes */
@@ -615,6 +614,8 @@ bool plan_refuse(Planner *p, NodeId n, const char *code, const char *hint, const
 uint32_t plan_scratch(Planner *p, Scratch s);
 /* The shape of scratch, of all its slots; returns its rank. */
 uint32_t scratch_shape(const Scratch *s, int64_t *shape);
+/* The kernel has the tensor as an output. */
+bool plan_writes(const Plan *plan, TensorId tensor);
 /* Some loop has two steps in an iteration. */
 bool plan_has_pairs(const Plan *plan);
 /* Some loop is straight code for each number of its steps. */

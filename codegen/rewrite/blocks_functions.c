@@ -340,9 +340,8 @@ static FunctionId declare(Kernel *k, const Variant *v, const char *what) {
 	                                            (long long)v->size[0], (long long)v->size[1]));
 	StmtId old = k->regions.at[k->functions.at[v->of].body].owner;
 	StmtId def = kernel_insert_before(k, kernel_stmt(k, old)->next, K_DEF, 0, NULL, 0, NULL);
-	kernel_stmt(k, def)->function = f;
 	kernel_stmt(k, def)->from = kernel_stmt(k, old)->from;
-	k->regions.at[k->functions.at[f].body].owner = def;
+	kernel_define(k, def, f);
 	return f;
 }
 

@@ -48,10 +48,7 @@ Cursor drive_when(Driver *d, IntId condition, const char *name) {
 }
 
 Cursor drive_define(Driver *d, FunctionId f) {
-	StmtId s = drive_put(d, K_DEF, 0, NULL);
-	kernel_stmt(d->k, s)->function = f;
-	d->k->regions.at[d->k->functions.at[f].body].owner = s;
-	return drive_into(d, d->k->functions.at[f].body);
+	return drive_into(d, kernel_define(d->k, drive_put(d, K_DEF, 0, NULL), f));
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------ */

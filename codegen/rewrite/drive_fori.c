@@ -156,13 +156,7 @@ IntId drive_load_count(Driver *d, BufferId counts, int64_t at, const char *name)
 }
 
 BufferId drive_counts(Kernel *k, int64_t count) {
-	return kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
-	                                  .space = KSPACE_SMEM,
-	                                  .dtype = DTYPE_I32,
-	                                  .rank = 1,
-	                                  .shape = arena_copy(k->arena, &count, 1, sizeof count),
-	                                  .name = "steps_ref",
-	                                  .alias = NONE});
+	return kernel_scratch(k, KSPACE_SMEM, DTYPE_I32, 1, &count, "steps_ref");
 }
 
 static IntId both(Driver *d, IntId a, IntId b) {

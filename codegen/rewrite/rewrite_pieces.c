@@ -190,18 +190,6 @@ static ValueId factor(Pieces *p, RegionId to, StmtId matmul, uint32_t i) {
 	return result_part(k, s, old, shape, p->now);
 }
 
-static BufferId add_scratch(Pieces *p) {
-	int64_t *shape = arena_array(p->k->arena, PIECE_RANK, sizeof *shape);
-	memcpy(shape, p->size, sizeof p->size);
-	return kernel_buffer(p->k, (KBuffer){.role = BUFFER_SCRATCH,
-	                                     .space = KSPACE_VMEM,
-	                                     .dtype = DTYPE_F32,
-	                                     .rank = PIECE_RANK,
-	                                     .shape = shape,
-	                                     .name = "piece_ref",
-	                                     .alias = NONE});
-}
-
 /* The product of a piece, through scratch. */
 static void multiply(Pieces *p, RegionId to, StmtId matmul) {
 	Kernel *k = p->k;
@@ -211,7 +199,8 @@ static void multiply(Pieces *p, RegionId to, StmtId matmul) {
 	dims[1] = (KDim){.kind = KDIM_ALL};
 	KArg args[2] = {karg_value(factor(p, to, matmul, 0)), karg_value(factor(p, to, matmul, 1))};
 	KArg product = karg_value(piece_of(p, kernel_append_like(k, to, matmul, args), result));
-	KArg ref = karg_ref(kernel_ref(k, add_scratch(p), PIECE_RANK, dims));
+	BufferId scratch = kernel_scratch(k, KSPACE_VMEM, DTYPE_F32, PIECE_RANK, p->size, "piece_ref");
+	KArg ref = karg_ref(kernel_ref(k, scratch, PIECE_RANK, dims));
 	kernel_append(k, to, K_STORE, 2, (const KArg[]){ref, product}, 0, NULL);
 	p->now[result] = piece_of(p, kernel_append(k, to, K_LOAD, 1, &ref, 0, NULL), result);
 }

@@ -135,18 +135,6 @@ int64_t pipelined_blocks(Kernel *k, BufferId b) {
 	return is_wanted(k) && find_visited(k, b, &v) ? v.count : 0;
 }
 
-static BufferId add_scratch(Kernel *k, KSpace space, Dtype dtype, int64_t size, const char *name) {
-	int64_t *shape = arena_array(k->arena, 1, sizeof *shape);
-	*shape = size;
-	return kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
-	                                  .space = space,
-	                                  .dtype = dtype,
-	                                  .rank = 1,
-	                                  .shape = shape,
-	                                  .name = name,
-	                                  .alias = NONE});
-}
-
 static RefId element(Kernel *k, BufferId b, IntId at) {
 	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
 	*dim = (KDim){.kind = KDIM_AT, .start = at, .size = 1};
@@ -200,9 +188,7 @@ static void clear_flags(Kernel *k, const Visited *v, RegionId to) {
 	KParameter number = {PARAMETER_VALUE, kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "block")};
 	vec_push(k->arena, &k->functions.at[clear].parameters, number);
 	StmtId def = kernel_append(k, to, K_DEF, 0, NULL, 0, NULL);
-	kernel_stmt(k, def)->function = clear;
-	RegionId body = k->functions.at[clear].body;
-	k->regions.at[body].owner = def;
+	RegionId body = kernel_define(k, def, clear);
 	put_flag(k, body, element(k, v->seen, int_value(k, number.id)), 0);
 	kernel_append(k, body, K_RETURN, 0, NULL, 0, NULL);
 	KArg count = karg_int(int_const(k, v->count));
@@ -282,8 +268,8 @@ void rewrite_pipelined(Kernel *k) {
 		Visited v;
 		if (!find_visited(k, b, &v))
 			continue;
-		v.seen = add_scratch(k, KSPACE_SMEM, DTYPE_I32, v.count, "seen_ref");
-		v.semaphore = add_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, "again_sem");
+		v.seen = kernel_scratch(k, KSPACE_SMEM, DTYPE_I32, 1, (const int64_t[]){v.count}, "seen_ref");
+		v.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, (const int64_t[]){1}, "again_sem");
 		cut_blocks(k, &v);
 		vec_push(k->arena, &visited, v);
 	}
@@ -317,9 +303,7 @@ void rewrite_pipelined(Kernel *k) {
 		kernel_move(k, s, inside);
 	}
 	k->grid.count = 0;
-	StmtId def = kernel_append(k, k->body, K_DEF, 0, NULL, 0, NULL);
-	kernel_stmt(k, def)->function = p->body;
-	k->regions.at[inside].owner = def;
+	kernel_define(k, kernel_append(k, k->body, K_DEF, 0, NULL, 0, NULL), p->body);
 	StmtId run = kernel_append(k, k->body, K_PIPELINE, 0, NULL, 0, NULL);
 	kernel_stmt(k, run)->pipeline = p;
 	kernel_stmt(k, run)->function = p->body;

@@ -89,10 +89,8 @@ static FunctionId define_next(Points *p, KArgs *args) {
 	FunctionId of = kernel_stmt(k, p->ahead)->function;
 	FunctionId f = kernel_function(k, FUNCTION_PLAIN, arena_printf(k->arena, "%s_next", k->functions.at[of].name));
 	StmtId def = kernel_insert_before(k, p->stmt, K_DEF, 0, NULL, 0, NULL);
-	RegionId body = k->functions.at[f].body;
-	kernel_stmt(k, def)->function = f;
+	RegionId body = kernel_define(k, def, f);
 	kernel_stmt(k, def)->from = kernel_stmt(k, p->stmt)->from;
-	k->regions.at[body].owner = def;
 	p->to = body;
 	p->by = arena_array(k->arena, k->buffers.count, sizeof *p->by);
 	for (BufferId b = 0; b < k->buffers.count; b++)

@@ -95,12 +95,10 @@ static StmtId make_part(Split *p, bool ahead, const ValueId *handed, uint32_t co
 	RegionId source = kernel_stmt(k, p->stmt)->body;
 	const char *name = ahead ? arena_printf(k->arena, "%s_ahead", p->loop->name) : p->loop->name;
 	FunctionId f = kernel_function(k, FUNCTION_PLAIN, name);
-	RegionId body = k->functions.at[f].body;
 	StmtId def = kernel_insert_before(k, p->stmt, K_DEF, 0, NULL, 0, NULL);
+	RegionId body = kernel_define(k, def, f);
 	KArgs given = {0}, args = {0};
-	kernel_stmt(k, def)->function = f;
 	kernel_stmt(k, def)->from = kernel_stmt(k, p->stmt)->from;
-	k->regions.at[body].owner = def;
 	move_statements(p, ahead, source, body);
 	StmtId yield = k->regions.at[source].last;
 	for (uint32_t i = 0; i < count; i++)

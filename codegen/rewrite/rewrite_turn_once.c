@@ -210,8 +210,7 @@ static bool all_read_twice(TurnOnce *o) {
 
 /* ---- turned ------------------------------------------------------------------------------------------------------ */
 
-/* Two branches that stand behind one another: what one has turned is read before the other
- * runs. */
+/* Two branches that stand behind one another: what one has turned is read before the other runs. */
 static bool are_branches(const Kernel *k, RegionId r, RegionId other) {
 	StmtId a = k->regions.at[r].owner, b = k->regions.at[other].owner;
 	return r != other && a != NONE && b != NONE && kernel_stmt(k, a)->op == K_WHEN &&
@@ -238,13 +237,7 @@ static BufferId scratch_for(TurnOnce *o, uint32_t array, Dtype dtype, uint32_t r
 			b->shape = shape;
 		return a->turned;
 	}
-	return kernel_buffer(k, (KBuffer){.role = BUFFER_SCRATCH,
-	                                  .space = KSPACE_VMEM,
-	                                  .dtype = dtype,
-	                                  .rank = rank,
-	                                  .shape = shape,
-	                                  .name = "turned_ref",
-	                                  .alias = NONE});
+	return kernel_scratch(k, KSPACE_VMEM, dtype, rank, shape, "turned_ref");
 }
 
 static void add_scratch(TurnOnce *o, uint32_t array) {

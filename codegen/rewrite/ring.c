@@ -352,19 +352,8 @@ void ring_set_grid(Travel *r) {
 
 /* ---- buffers and statements ------------------------------------------------------------------------------------- */
 
-BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape,
-                      const char *name) {
-	return kernel_buffer(r->k, (KBuffer){.role = BUFFER_SCRATCH,
-	                                     .space = space,
-	                                     .dtype = dtype,
-	                                     .rank = rank,
-	                                     .shape = shape,
-	                                     .name = name,
-	                                     .alias = NONE});
-}
-
 BufferId ring_semaphores(const Travel *r, KSpace space, int64_t count, const char *name) {
-	return ring_scratch(r, space, DTYPE_NONE, 1, &count, name);
+	return kernel_scratch(r->k, space, DTYPE_NONE, 1, &count, name);
 }
 
 KArg ring_at(const Travel *r, BufferId b, IntId at) {

@@ -65,8 +65,6 @@ IntId ring_share(const Travel *r, IntId me, IntId turn);
 
 /* ---- buffers and statements ------------------------------------------------------------------------------------- */
 
-BufferId ring_scratch(const Travel *r, KSpace space, Dtype dtype, uint32_t rank, const int64_t *shape,
-                      const char *name);
 /* So many semaphores. */
 BufferId ring_semaphores(const Travel *r, KSpace space, int64_t count, const char *name);
 /* One position of a buffer's first dim. */

@@ -243,8 +243,8 @@ static void make_buffers(Gather *g) {
 	                                        .name = arena_printf(k->arena, "%s_all", name),
 	                                        .alias = NONE});
 	if (!r->in_hbm)
-		g->blocks = ring_scratch(r, KSPACE_VMEM, whole.dtype, whole.rank + 1, blocks,
-		                         arena_printf(k->arena, "%s_buf", name));
+		g->blocks = kernel_scratch(r->k, KSPACE_VMEM, whole.dtype, whole.rank + 1, blocks,
+		                           arena_printf(k->arena, "%s_buf", name));
 	g->fetched = ring_semaphores(r, KSPACE_DMA, 2, arena_printf(k->arena, "%s_sem", name));
 	g->sent = ring_semaphores(r, KSPACE_DMA, r->directions, "sent_sem");
 	g->came = ring_semaphores(r, KSPACE_DMA, r->turns - r->directions, "came_sem");

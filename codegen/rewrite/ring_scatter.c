@@ -275,8 +275,8 @@ static void make_buffers(Scatter *s) {
 	                                         .array = sums,
 	                                         .name = "sums",
 	                                         .alias = NONE});
-	s->got = ring_scratch(r, KSPACE_VMEM, s->travels, x.rank, x.shape, "got");
-	s->put = ring_scratch(r, KSPACE_VMEM, s->travels, x.rank + 1, put, "going");
+	s->got = kernel_scratch(r->k, KSPACE_VMEM, s->travels, x.rank, x.shape, "got");
+	s->put = kernel_scratch(r->k, KSPACE_VMEM, s->travels, x.rank + 1, put, "going");
 	k->ring->bytes = 3 * tile_bytes(x.rank, x.shape, s->travels);
 	s->fetched = ring_semaphores(r, KSPACE_DMA, 1, "fetched_sem");
 	s->sent = ring_semaphores(r, KSPACE_DMA, 2, "sent_sem");

@@ -35,19 +35,12 @@ static bool table_told(const Planner *p, NodeId n, uint32_t *moved_by) {
 	return access_told(p->plan->values[n].access, false, moved_by);
 }
 
-static bool is_written(const Plan *plan, TensorId tensor) {
-	bool written = false;
-	for (uint32_t i = 0; i < plan->operands.count; i++)
-		written = written || (plan->operands.at[i].output && plan->operands.at[i].tensor == tensor);
-	return written;
-}
-
 /* Each point gathers these rows, and what says which they are is known before. */
 static bool can_start_before(const Planner *p, const Places *s, uint32_t *moved_by) {
 	const Plan *plan = p->plan;
 	const Access *access = plan->values[s->node].access;
 	bool can = s->copied && s->last == NONE && node_get(p->m, s->node)->graph == plan->root &&
-	           !is_written(plan, plan->operands.at[access->operand].tensor);
+	           !plan_writes(plan, plan->operands.at[access->operand].tensor);
 	*moved_by = 0;
 	for (uint32_t i = 0; can && i < s->count; i++)
 		can = s->of[i].smem == NONE && table_told(p, s->of[i].index, moved_by);

@@ -28,14 +28,8 @@ void plan_find_turned(Plan *plan, Kernel *k) {
 		const KBuffer *b = &k->buffers.at[i];
 		if (b->role != BUFFER_SCRATCH)
 			continue;
-		Scratch turned = {.kind = SCRATCH_VMEM,
-		                  .ref = b->name,
-		                  .dtype = b->dtype,
-		                  .rank = b->rank,
-		                  .bytes = scratch_vmem_bytes(plan->module->target, b->dtype, b->rank, b->shape),
-		                  .why = "several matmuls read it, turned"};
-		memcpy(turned.shape, b->shape, b->rank * sizeof *b->shape);
-		vec_push(plan->arena, &plan->turned, turned);
+		vec_push(plan->arena, &plan->turned,
+		         scratch_of_buffer(plan->module->target, b, "several matmuls read it, turned"));
 	}
 }
 
@@ -60,7 +54,6 @@ static void take(Planner *p, bool turn) {
 		plan->turned_bytes += plan->turned.at[i].bytes;
 	}
 	plan_vmem(plan, p->m, true);
-	plan->turn_once = turn;
 }
 
 void plan_turn_once(Planner *p) {
