@@ -483,6 +483,7 @@ def third_table():
     """Kernels of one to four inputs: two buffers of their blocks, and what auto takes."""
     wide, weight = ("bfloat16[4096,8192]",), ("bfloat16[8192]",)
     rows, half = {"block_sizes": [128]}, {"block_sizes": [64]}
+    tiles = {"block_sizes": [256, 512]}
     norm = (*wide, *weight, *weight, "1e-5")
     grad = (*wide, *wide, *weight, "float32[4096]")
     cases = (
@@ -491,6 +492,12 @@ def third_table():
         (2, Case("RMS norm, 64 rows", "norms.py:rms_norm", (*wide, *weight, "1e-6"), half, BOTH)),
         (3, Case("layer norm, 64 rows", "layer_norm.py:layer_norm", norm, half)),
         (4, Case("RMS norm backward, 64 rows", "norms.py:rms_norm_bwd", grad, half)),
+        (
+            1,
+            Case(
+                "tickets, 256 x 512", "old_values.py:tickets", ("float32[8192,4096]",), tiles, BOTH
+            ),
+        ),
     )
     tables = []
     for inputs, case in cases:

@@ -45,7 +45,8 @@ static bool gains_third(Planner *p, const Operand *o) {
 
 static bool is_plain(const Operand *o) {
 	bool bits = operand_fuses(o) && o->dtype == DTYPE_F16; /* the kernel takes them as XLA makes them */
-	return o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && !bits &&
+	bool copied = o->held && o->held->initial == INITIAL_COPY;
+	return o->space == SPACE_WINDOW && !o->clamped && !copied && !o->ahead && !bits &&
 	       (!o->output || o->alias_of == NONE) && !(o->input && o->output);
 }
 

@@ -90,6 +90,11 @@ OF_GRID = [
     ("layer_norm_odd", [16], [3, 2, 2]),
     ("layer_norm_bwd_odd", [32], [2, 3, 2, 2, 2]),
     ("swiglu_odd", [16, 128], [3, 3]),
+    # blocks that several points change: of the whole grid, of its rows, of one point
+    ("layer_norm_bwd_atomic_odd", [32], [3, 3, 2, 2, 2]),
+    ("f16_layer_norm_bwd_odd", [32], [3, 2, 2, 2, 2]),
+    ("tickets_odd", [48, 128], [3]),
+    ("halves_of_output_odd", [16], [3, 3]),
 ]
 
 

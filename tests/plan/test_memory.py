@@ -314,6 +314,20 @@ def test_narrow_sums_are_rounded_once():
     assert found["vmem"]["scratch"] == scratch["bytes"] == 128 * 4
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_sums_of_blocks_with_a_third_buffer(dtype):
+    """The grid is a pipeline in the kernel, which finds the same block of sums at several steps."""
+    three = {"pallas_load_buffer_count": [3]}
+    module = kit.compiled(column_sums(dtype), "v6e", **three)
+    assert operand(module.plan, "x_ref")["buffers"] == 3
+    assert module.source.count("pipeline_mode=pl.Buffered(3)") == 1
+    assert operand(module.plan, "out_ref")["held"]["revisited_by"] == ["b0"]
+    assert wrong(column_sums(dtype), **three) == []
+    (result,) = aot.compile_many([(module, "v6e")], timeout=120)
+    assert (result.kind, result.message) == ("ok", "")
+    assert 0 < result.vmem_bytes <= result.predicted_bytes
+
+
 def test_one_visit_needs_no_scratch():
     document = column_sums("bfloat16", shape=(32, 256))
     found = plan(document)

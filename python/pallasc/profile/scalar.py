@@ -108,8 +108,10 @@ _SMEM = re.compile(r"^\[smem:\[(.*?)\]\]\s*(.*)$")
 _CONTROL = re.compile(r"^(sbr|scall|sret|sst|sld|swait|dma)")
 _FLOAT = re.compile(r"^-?(inf|nan|\d+\.\d|\d+e)")
 _FLOAT_NUMBER = re.compile(r"\s*-?\d+(\.\d*)?(e[-+]?\d+)?\s*")
-_ADDRESS_BITS = 24  # each allocation is given so large a part of the address space
-_HBM_SHIFT = 12  # of HBM a smaller one: some code keeps 16 times an address in 32 bits
+# Each allocation is given so large a part of the address space: VMEM has 2^18 units of 512 bytes,
+# SMEM no more words. Some code keeps 16 times an address in 32 bits: 127 of them can be told apart.
+_ADDRESS_BITS = 20
+_HBM_SHIFT = 8  # of HBM a smaller part
 
 
 class Translator:
