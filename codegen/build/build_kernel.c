@@ -82,7 +82,7 @@ static void add_operand(Builder *b, uint32_t i) {
 	                  .name = o->ref,
 	                  .array = array,
 	                  .buffers = o->buffers,
-	                  .ahead = o->ahead && o->buffers == 2,
+	                  .ahead = o->ahead && o->buffers > 1,
 	                  .fused = operand_fuses(o),
 	                  .alias = NONE};
 	if (o->output && o->alias_of != NONE)

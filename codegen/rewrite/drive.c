@@ -105,8 +105,7 @@ IntId drive_total_steps(Driver *d) {
 
 /* ---- windows ---------------------------------------------------------------------------------------------------- */
 
-/* The int with a load, where statements go, for each element that it reads. */
-static IntId elements_loaded(Driver *d, IntId id) {
+IntId drive_loaded(Driver *d, IntId id) {
 	Kernel *k = d->k;
 	if (id == NONE)
 		return NONE;
@@ -116,16 +115,16 @@ static IntId elements_loaded(Driver *d, IntId id) {
 		KRef ref = k->refs.at[element];
 		KDim dim[KDIM_MAX];
 		for (uint32_t x = 0; x < ref.rank; x++)
-			dim[x] = (KDim){.kind = KDIM_AT, .start = elements_loaded(d, ref.dim[x].start)};
+			dim[x] = (KDim){.kind = KDIM_AT, .start = drive_loaded(d, ref.dim[x].start)};
 		KArg arg = karg_ref(kernel_ref(k, ref.buffer, ref.rank, dim));
 		return int_value(k, kernel_result(k, drive_put(d, K_LOAD, 1, &arg), KTYPE_SCALAR,
 		                                  k->buffers.at[ref.buffer].dtype, 0, NULL, "place"));
 	}
 	if (i.a == NONE)
 		return id;
-	i.a = elements_loaded(d, i.a);
-	i.b = elements_loaded(d, i.b);
-	i.c = elements_loaded(d, i.c);
+	i.a = drive_loaded(d, i.a);
+	i.b = drive_loaded(d, i.b);
+	i.c = drive_loaded(d, i.c);
 	return i.c == NONE ? int_unfolded(k, i.kind, i.a, i.b) : int_choose(k, i.a, i.b, i.c);
 }
 
@@ -142,7 +141,7 @@ KArg drive_window(Driver *d, const KWindow *win, IntId at) {
 		IntId start = at == NONE ? drive_here(d, win->start[i])
 		                         : int_substitute(k, win->start[i], d->loop->dim[0].step, at);
 		whole = whole && all;
-		start = all ? start : elements_loaded(d, start);
+		start = all ? start : drive_loaded(d, start);
 		dims[i] = all ? (KDim){.kind = KDIM_ALL}
 		              : (KDim){.kind = KDIM_RANGE,
 		                       .start = start,

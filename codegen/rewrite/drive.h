@@ -90,6 +90,9 @@ IntId drive_total_steps(Driver *d);
 /* How often the region runs. */
 static inline IntId drive_runs(Driver *d) { return d->loop->runs != NONE ? d->loop->runs : drive_total_steps(d); }
 
+/* The int with a load, where statements go, for each element that it reads. */
+IntId drive_loaded(Driver *d, IntId i);
+
 /* The loop's window that an argument is; NONE. */
 uint32_t drive_window_of(const Driver *d, const KArg *x);
 /* Windows. A part of the operand, of which a step sees `win`. */

@@ -86,6 +86,8 @@ bool load_put_back(Kernel *k, StmtId load);
 /* rewrite_pipelined.c: so many blocks, of one position each, are made of output b, which comes whole; 0: it stays so.
  */
 int64_t pipelined_blocks(Kernel *k, BufferId b);
+/* ... the block of the same position comes of an output as of that input. */
+bool results_come_with(Kernel *k, BufferId in);
 /* rewrite_peel.c: a split loop's peeled step, with the flags set. */
 void loop_add_tail(Kernel *k, StmtId stmt);
 

@@ -10,9 +10,9 @@
  *
  * An output of which each step reads and stores the one block that a table names comes in such blocks, too. Lists may
  * have any order, so what was stored to a block that is found again, after others, is brought back first. */
-#include "rewrite.h"
+#include "pipelined.h"
 
-static bool moves(const Kernel *k, const KBuffer *b) {
+bool block_moves(const Kernel *k, const KBuffer *b) {
 	int64_t number;
 	for (uint32_t d = 0; b->index && d < b->rank; d++)
 		if (!int_is_const(k, b->index[d], &number))
@@ -20,30 +20,21 @@ static bool moves(const Kernel *k, const KBuffer *b) {
 	return false;
 }
 
-static bool is_wanted(const Kernel *k) {
+bool blocks_come_early(const Kernel *k) {
 	bool ahead = false, can = k->grid.count > 0 && k->grid.count <= RANK_MAX && !k->turns && !k->mesh_axis;
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		can = can && (!k->grid.at[d].parallel || k->grid.at[d].steps == 1);
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
 		ahead = ahead || x->ahead || (x->role == BUFFER_IN && x->buffers > 2);
-		can = can && (x->alias == NONE || !moves(k, x));
+		can = can && (x->alias == NONE || !block_moves(k, x));
 	}
 	return ahead && can;
 }
 
-/* The block becomes a parameter of the function, called as it was; the operand stays in HBM. */
-static BufferId parameter_of(Kernel *k, BufferId operand) {
+KBuffer leave_in_hbm(Kernel *k, BufferId operand) {
 	KBuffer block = k->buffers.at[operand];
 	size_t length = strlen(block.name), end = length > 4 && strcmp(block.name + length - 4, "_ref") == 0 ? 4 : 0;
-	BufferId found = kernel_buffer(k, (KBuffer){.role = BUFFER_PARAMETER,
-	                                            .space = KSPACE_VMEM,
-	                                            .dtype = block.dtype,
-	                                            .rank = block.rank,
-	                                            .shape = block.shape,
-	                                            .name = block.name,
-	                                            .var = block.var,
-	                                            .alias = NONE});
 	KBuffer *whole = &k->buffers.at[operand];
 	whole->space = KSPACE_HBM;
 	whole->shape = block.array;
@@ -52,6 +43,20 @@ static BufferId parameter_of(Kernel *k, BufferId operand) {
 	whole->index = NULL;
 	whole->buffers = 0;
 	whole->ahead = whole->fused = false;
+	return block;
+}
+
+/* The block becomes a parameter of the function, called as it was; the operand stays in HBM. */
+static BufferId parameter_of(Kernel *k, BufferId operand) {
+	KBuffer block = leave_in_hbm(k, operand);
+	BufferId found = kernel_buffer(k, (KBuffer){.role = BUFFER_PARAMETER,
+	                                            .space = KSPACE_VMEM,
+	                                            .dtype = block.dtype,
+	                                            .rank = block.rank,
+	                                            .shape = block.shape,
+	                                            .name = block.name,
+	                                            .var = block.var,
+	                                            .alias = NONE});
 	for (RefId r = 0; r < k->refs.count; r++)
 		if (k->refs.at[r].buffer == operand)
 			k->refs.at[r].buffer = found;
@@ -59,14 +64,6 @@ static BufferId parameter_of(Kernel *k, BufferId operand) {
 }
 
 /* ---- outputs whose blocks tables name ---------------------------------------------------------------------------- */
-
-/* An output of which each step reads and stores the one block that an element of a table, clamped, names. */
-typedef struct Visited {
-	BufferId out, table, seen, semaphore;
-	ValueId place; /* in the body */
-	StmtId clamp;  /* makes it */
-	int64_t count; /* blocks */
-} Visited;
 
 /* The flags of blocks that were seen are set to 0 one by one, of many in a loop; they take 32 KiB of SMEM at most. */
 enum { STRAIGHT_MAX = 256, BLOCKS_MAX = 8192 };
@@ -116,7 +113,7 @@ static bool is_told(Kernel *k, Visited *v, ValueId point) {
 	       ref->dim[0].kind == KDIM_AT && ref->dim[0].start == int_value(k, point);
 }
 
-static bool find_visited(Kernel *k, BufferId b, Visited *v) {
+bool find_visited(Kernel *k, BufferId b, Visited *v) {
 	const KBuffer x = k->buffers.at[b];
 	bool changed = x.held && (x.held->fill || x.held->copy || x.held->sums != NONE);
 	bool can = x.role == BUFFER_OUT && x.space == KSPACE_VMEM && !changed && x.alias == NONE && x.rank > 2 &&
@@ -130,12 +127,30 @@ static bool find_visited(Kernel *k, BufferId b, Visited *v) {
 	return search.same && search.refs > 0 && is_told(k, v, point_of(k));
 }
 
-int64_t pipelined_blocks(Kernel *k, BufferId b) {
-	Visited v;
-	return is_wanted(k) && find_visited(k, b, &v) ? v.count : 0;
+static IntId place_of_block(Kernel *k, const Visited *v) {
+	IntId at = int_value(k, k->grid.at[k->grid.count - 1].at);
+	IntId told = int_element(k, v->table, &at);
+	return int_binary(k, INT_MIN, int_binary(k, INT_MAX, told, int_const(k, 0)), int_const(k, v->count - 1));
 }
 
-static RefId element(Kernel *k, BufferId b, IntId at) {
+bool results_come_with(Kernel *k, BufferId in) {
+	bool found = false;
+	for (BufferId b = 0; b < k->buffers.count; b++) {
+		Visited v;
+		IntId place =
+			k->buffers.at[b].role == BUFFER_OUT && find_visited(k, b, &v) ? place_of_block(k, &v) : NONE;
+		for (uint32_t d = 0; place != NONE && d < k->buffers.at[in].rank; d++)
+			found = found || k->buffers.at[in].index[d] == place;
+	}
+	return found;
+}
+
+int64_t pipelined_blocks(Kernel *k, BufferId b) {
+	Visited v;
+	return blocks_come_early(k) && find_visited(k, b, &v) ? v.count : 0;
+}
+
+RefId element_at(Kernel *k, BufferId b, IntId at) {
 	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
 	*dim = (KDim){.kind = KDIM_AT, .start = at, .size = 1};
 	return kernel_ref(k, b, 1, dim);
@@ -151,7 +166,7 @@ static StmtId put_when(Kernel *k, RegionId to, StmtId before, IntId condition, c
 	return when;
 }
 
-static void put_flag(Kernel *k, RegionId to, RefId at, int64_t flag) {
+void put_flag(Kernel *k, RegionId to, RefId at, int64_t flag) {
 	KArg number = karg_integer(flag);
 	StmtId s = kernel_append(k, to, K_SCALAR, 1, &number, 0, NULL);
 	KArg value = karg_value(kernel_result(k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, NULL));
@@ -165,13 +180,12 @@ static ValueId load_before(Kernel *k, StmtId before, BufferId table, IntId at) {
 		if (ref && ref->buffer == table && ref->rank == 1 && ref->dim[0].start == at)
 			return kernel_stmt(k, s)->result;
 	}
-	KArg arg = karg_ref(element(k, table, at));
+	KArg arg = karg_ref(element_at(k, table, at));
 	StmtId s = kernel_insert_before(k, before, K_LOAD, 1, &arg, 0, NULL);
 	return kernel_result(k, s, KTYPE_SCALAR, k->buffers.at[table].dtype, 0, NULL, "told_before");
 }
 
-/* Before the first step nothing was seen. */
-static void clear_flags(Kernel *k, const Visited *v, RegionId to) {
+void clear_flags(Kernel *k, const Visited *v, RegionId to) {
 	if (v->count <= STRAIGHT_MAX) {
 		KFor *each = arena_alloc(k->arena, sizeof *each);
 		*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "block"),
@@ -180,7 +194,7 @@ static void clear_flags(Kernel *k, const Visited *v, RegionId to) {
 		RegionId body = kernel_region(k, loop);
 		kernel_stmt(k, loop)->body = body;
 		kernel_stmt(k, loop)->each = each;
-		put_flag(k, body, element(k, v->seen, int_value(k, each->step)), 0);
+		put_flag(k, body, element_at(k, v->seen, int_value(k, each->step)), 0);
 		kernel_append(k, body, K_YIELD, 0, NULL, 0, NULL);
 		return;
 	}
@@ -189,7 +203,7 @@ static void clear_flags(Kernel *k, const Visited *v, RegionId to) {
 	vec_push(k->arena, &k->functions.at[clear].parameters, number);
 	StmtId def = kernel_append(k, to, K_DEF, 0, NULL, 0, NULL);
 	RegionId body = kernel_define(k, def, clear);
-	put_flag(k, body, element(k, v->seen, int_value(k, number.id)), 0);
+	put_flag(k, body, element_at(k, v->seen, int_value(k, number.id)), 0);
 	kernel_append(k, body, K_RETURN, 0, NULL, 0, NULL);
 	KArg count = karg_int(int_const(k, v->count));
 	StmtId run = kernel_append(k, to, K_FORI, 1, &count, 0, NULL);
@@ -215,33 +229,32 @@ static void put_visit(Kernel *k, const Visited *v, BufferId block) {
 	                         int_binary(k, INT_EQ, place, int_value(k, left)));
 	StmtId visit = put_when(k, region, next, int_binary(k, INT_GT, int_choose(k, stays, zero, one), zero), "visit");
 	RegionId inside = kernel_stmt(k, visit)->body;
-	KArg flag = karg_ref(element(k, v->seen, place));
+	KArg flag = karg_ref(element_at(k, v->seen, place));
 	StmtId seen = kernel_append(k, inside, K_LOAD, 1, &flag, 0, NULL);
 	IntId known = int_value(k, kernel_result(k, seen, KTYPE_SCALAR, DTYPE_I32, 0, NULL, "seen"));
 	StmtId again = put_when(k, inside, NONE, int_binary(k, INT_GT, known, zero), "again");
 	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
 	*dim = (KDim){.kind = KDIM_RANGE, .start = place, .size = 1};
 	KArg parts[] = {karg_ref(kernel_ref(k, v->out, 1, dim)), karg_ref(kernel_ref(k, block, 0, NULL)),
-	                karg_ref(element(k, v->semaphore, zero))};
+	                karg_ref(element_at(k, v->semaphore, zero))};
 	StmtId copy = kernel_append(k, kernel_stmt(k, again)->body, K_COPY, 3, parts, 0, NULL);
 	KArg back = karg_value(kernel_result(k, copy, KTYPE_COPY, DTYPE_NONE, 0, NULL, "back"));
 	kernel_append(k, kernel_stmt(k, again)->body, K_START, 1, &back, 0, NULL);
 	kernel_append(k, kernel_stmt(k, again)->body, K_WAIT, 1, &back, 0, NULL);
-	put_flag(k, inside, element(k, v->seen, place), 1);
+	put_flag(k, inside, element_at(k, v->seen, place), 1);
 }
 
-/* The output comes in blocks of one position. */
-static void cut_blocks(Kernel *k, const Visited *v) {
+void cut_blocks(Kernel *k, Visited *v) {
+	v->seen = kernel_scratch(k, KSPACE_SMEM, DTYPE_I32, 1, (const int64_t[]){v->count}, "seen_ref");
+	v->semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, (const int64_t[]){1}, "again_sem");
 	KBuffer *out = &k->buffers.at[v->out];
 	int64_t *shape = arena_array(k->arena, out->rank, sizeof *shape);
 	IntId *index = arena_array(k->arena, out->rank, sizeof *index);
-	IntId at = int_value(k, k->grid.at[k->grid.count - 1].at);
-	IntId told = int_element(k, v->table, &at);
 	for (uint32_t d = 0; d < out->rank; d++) {
 		shape[d] = d ? out->shape[d] : 1;
 		index[d] = int_const(k, 0);
 	}
-	index[0] = int_binary(k, INT_MIN, int_binary(k, INT_MAX, told, int_const(k, 0)), int_const(k, v->count - 1));
+	index[0] = place_of_block(k, v);
 	out->shape = shape;
 	out->index = index;
 	out->buffers = 2;
@@ -258,7 +271,7 @@ static void cut_blocks(Kernel *k, const Visited *v) {
 
 void rewrite_pipelined(Kernel *k) {
 	BufferId operands = k->buffers.count;
-	bool wanted = is_wanted(k);
+	bool wanted = blocks_come_early(k);
 	for (BufferId b = 0; b < operands && !wanted; b++)
 		k->buffers.at[b].ahead = false;
 	if (!wanted)
@@ -268,8 +281,6 @@ void rewrite_pipelined(Kernel *k) {
 		Visited v;
 		if (!find_visited(k, b, &v))
 			continue;
-		v.seen = kernel_scratch(k, KSPACE_SMEM, DTYPE_I32, 1, (const int64_t[]){v.count}, "seen_ref");
-		v.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, (const int64_t[]){1}, "again_sem");
 		cut_blocks(k, &v);
 		vec_push(k->arena, &visited, v);
 	}
@@ -282,7 +293,7 @@ void rewrite_pipelined(Kernel *k) {
 	for (int output = 0; output < 2; output++)
 		for (BufferId b = 0; b < operands; b++) {
 			const KBuffer block = k->buffers.at[b];
-			if (block.role != (output ? BUFFER_OUT : BUFFER_IN) || !moves(k, &block))
+			if (block.role != (output ? BUFFER_OUT : BUFFER_IN) || !block_moves(k, &block))
 				continue;
 			KPipelineWindow window = {.of = b,
 			                          .output = output,

@@ -12,6 +12,7 @@
 #include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
 #include "codegen/place/place.h"
+#include "codegen/rewrite/rewrite.h"
 #include "codegen/vmem/vmem.h"
 #include "src/config/config.h"
 
@@ -135,11 +136,46 @@ static bool refuse(Planner *p, const char *why) {
 	return false;
 }
 
+/* Tables name its blocks, each for a run of points: rewrite_runs.c copies those of the next runs. */
+static bool is_named(const Operand *o) { return o->ahead && o->buffers > 1; }
+
+/* A run of results is a run of some inputs, too, and of those a third buffer would gain nothing: the other one is free
+ * for all of a run, which others cut in pieces. */
+static bool named_gains(Planner *p, const Operand *o) {
+	Kernel *k = p->plan->kernel;
+	if (asked(p) == SWITCH_ON)
+		return input_buffers(p, o->tensor) == THIRD;
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		if (k->buffers.at[b].name == o->ref)
+			return !results_come_with(k, b);
+	return false;
+}
+
+static bool third_of_named(Planner *p) {
+	Plan *plan = p->plan;
+	for (int count = THIRD; count > 1; count--) {
+		for (uint32_t i = 0; i < plan->operands.count; i++)
+			if (is_named(&plan->operands.at[i]) && named_gains(p, &plan->operands.at[i]))
+				set_buffers(plan, i, count);
+		plan_vmem(plan, p->m, false);
+		if (plan->vmem.total <= plan_vmem_line(plan))
+			break;
+		if (asked(p) == SWITCH_ON)
+			return refuse(p, "they do not fit VMEM");
+	}
+	return true;
+}
+
 bool plan_third(Planner *p) {
 	Plan *plan = p->plan;
 	Switch wanted = asked(p);
+	bool named = false;
 	if (wanted == SWITCH_OFF || module_has_loops(p->m))
 		return true;
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		named = named || is_named(&plan->operands.at[i]);
+	if (named)
+		return third_of_named(p);
 	const char *why = why_two(p);
 	if (why)
 		return wanted == SWITCH_AUTO || refuse(p, why);

@@ -40,7 +40,7 @@ static int64_t operand_bytes(const Planner *p, const Operand *o) {
 
 static bool brings_ahead(const Plan *plan) {
 	for (uint32_t i = 0; i < plan->operands.count; i++)
-		if (plan->operands.at[i].ahead && plan->operands.at[i].buffers == 2)
+		if (plan->operands.at[i].ahead && plan->operands.at[i].buffers > 1)
 			return !plan->back_and_forth;
 	return false;
 }

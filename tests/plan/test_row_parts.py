@@ -90,7 +90,7 @@ def test_numbers_of_rows(graph, rows, sizes):
     assert text.count(") whole {") == bool(sizes)
     for size in sizes:
         assert re.search(rf"start\w* = int \(min\(first_row\w*, {rows - size}\)\) : int", text)
-        assert re.search(rf"load x_ref\[\w+, start\w* by 32 \+: {size}, :\] : bfloat16", text)
+        assert re.search(rf"load x_ref\[(\w+, )+start\w* by 32 \+: {size}, :\] : bfloat16", text)
 
 
 @pytest.mark.parametrize("offsets", list(OFFSETS))

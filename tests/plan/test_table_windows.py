@@ -149,9 +149,11 @@ def test_lists_keep_values(graph):
     for array in arrays[1:3]:
         array[:4] = [-3, 100, 0, 8]
     before, after = (
-        pallasc.execute.run(kernel_text(graph, rewritten), *arrays) for rewritten in (False, True)
+        pallasc.execute.run(kernel_text(graph, rewritten), *arrays)[0].astype(float)
+        for rewritten in (False, True)
     )
-    np.testing.assert_array_equal(before[0].astype(float), after[0].astype(float))
+    stored = ~np.isnan(before)  # what no step stores is whatever the block's window held
+    np.testing.assert_array_equal(before[stored], after[stored])
 
 
 def test_index_maps_read_back(tmp_path):
@@ -251,15 +253,35 @@ def worklist_inputs(graph, blocks, groups):
 
 
 def test_blocks_of_a_worklist_are_copied_far_ahead():
-    """The grid is a pipeline in the kernel, whose windows are looked up in the lists."""
+    """The kernel copies them itself: of the next two groups when a group's first step runs."""
     before, text = (kernel_text(EXPERTS, rewritten) for rewritten in (False, True))
-    place = "at (min(max(groups_ref[tile_i], 0), 8), 0, 0) buffers 2 ahead\n"
+    place = "at (min(max(groups_ref[tile_i], 0), 8), 0, 0) buffers 3 ahead\n"
     assert f"  in w_up_ref vmem bfloat16[1, 128, 512] of [9, 128, 512] {place}" in before
     assert "  in w_up_hbm hbm bfloat16[9, 128, 512]\n" in text
-    assert f"    in w_up_hbm [1, 128, 512] {place}" in text
-    assert "\n  grid " not in text and "pipeline steps grid (16) at (tile_i)" in text
-    source = kit.compiled(EXPERTS).source
-    assert source.count("pipeline_mode=pl.Buffered(2, use_lookahead=True)") == 3
+    assert "  scratch w_up_ref vmem bfloat16[3, 1, 128, 512]\n" in text
+    assert "  scratch w_gate_runs_ref smem int32[19]\n" in text  # of gate, up and down
+    assert text.count("_runs_ref smem int32") == 2  # and of the results
+    assert "\n  grid " not in text and "pipeline" not in text
+    assert "fori (15) find_runs((1), (1))" in text and "fori (16) body((0), (2), (0), (1))" in text
+    assert "      w_gate_ahead = load w_gate_runs_ref[w_gate_run_1 + 2] : int32\n" in text
+    assert "emit_pipeline" not in kit.compiled(EXPERTS).source
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"), [([2] * 7, 2), ([2, 2, 2, 2, 1, 2, 2], 1), ([2, 2, 2, 2, 3, 2, 2], 3)]
+)
+def test_buffers_of_what_a_worklist_names(counts, found):
+    """As many as are asked for; a window that has one is copied when its step runs."""
+    asked = {"pallas_load_buffer_count": counts}
+    text = kernel_text(EXPERTS, **asked)
+    assert f"  scratch w_gate_ref vmem bfloat16[{found}, 1, 128, 512]\n" in text
+    _, arrays = worklist_inputs(EXPERTS, [0, 1, 0, 1, 0, 6, 0], [0, 1, 1, 0, 2, 7, 0])
+    before, after = (
+        pallasc.execute.run(kernel_text(EXPERTS, rewritten, **asked), *arrays)[0].astype(float)
+        for rewritten in (False, True)
+    )
+    stored = ~np.isnan(before)
+    np.testing.assert_array_equal(before[stored], after[stored])
 
 
 def test_a_step_that_is_told_the_same_again_does_nothing():
@@ -268,6 +290,22 @@ def test_a_step_that_is_told_the_same_again_does_nothing():
     told = "(tile_i > 0) & (g == g_before) & (at == at_before)"
     assert f"    when (choose({told}, 0, 1) > 0) news {{\n" in text
     assert text.count("store out_ref[") == 1
+
+
+def as_pipeline(graph):
+    """The kernel whose blocks an emit_pipeline copies: without the rewrite that does it else."""
+    lines = kit.accepted("--print-rewrites").out.split("\n")
+    names = [line.split()[0] for line in lines if line and line.split()[0] != "runs"]
+    return kit.emitted("kernel", graph, f"--rewrites={','.join(names)}").out
+
+
+def test_a_long_worklist_is_a_pipeline():
+    """The runs of more than 8192 points are not listed: an emit_pipeline looks for each."""
+    document = json.dumps(kit.document(EXPERTS)).replace("[16]", "[9000]")
+    document = document.replace('"extent": 16', '"extent": 9000')
+    source = kit.compiled(json.loads(document)).source
+    assert source.count("pipeline_mode=pl.Buffered(3, use_lookahead=True)") == 3
+    assert as_pipeline(EXPERTS).count("buffers 3 ahead") == 3
 
 
 @pytest.mark.parametrize("graph", [EXPERTS, "experts_worklist_odd", WORKLIST])
@@ -283,27 +321,30 @@ def test_a_step_that_is_told_the_same_again_does_nothing():
         ([5, 5], [6, 7]),  # and repeats of the last step
     ],
 )
-def test_worklists_in_any_order(graph, blocks, groups):
+@pytest.mark.parametrize("runs", [True, False])
+def test_worklists_in_any_order(graph, blocks, groups, runs):
     """Steps that do nothing, and blocks that are copied ahead, change no value."""
     document, arrays = worklist_inputs(graph, blocks, groups)
+    text = kernel_text(graph) if runs else as_pipeline(graph)
     before, after = (
-        pallasc.execute.run(kernel_text(graph, rewritten), *arrays)[0].astype(np.float32)
-        for rewritten in (False, True)
+        pallasc.execute.run(kernel, *arrays)[0].astype(np.float32)
+        for kernel in (kernel_text(graph, rewritten=False), text)
     )
-    np.testing.assert_array_equal(before, after)
     want = pallasc.reference.run(document, arrays)[0].astype(np.float32)
-    stored = ~np.isnan(after)  # all else is what it was
+    stored = ~np.isnan(before)  # all else is whatever the block's window held
     assert stored.any()
+    np.testing.assert_array_equal(before[stored], after[stored])
     np.testing.assert_allclose(after[stored], want[stored], 2e-2, 2e-2 * np.abs(want[stored]).max())
 
 
 def test_an_output_of_a_worklist_comes_in_blocks():
     """One is written when the next is another; one that was left is read again."""
     text = kernel_text(EXPERTS)
-    place = "at (min(max(blocks_ref[tile_i], 0), 7), 0, 0) buffers 2\n"
-    assert f"    out out_hbm [1, 32, 128] {place}" in text
+    assert "  out out_hbm hbm bfloat16[8, 32, 128]\n" in text
+    assert "  scratch out_ref vmem bfloat16[2, 1, 32, 128]\n" in text
     assert "  scratch seen_ref smem int32[8]\n" in text
-    assert "copy out_hbm[at_clamped +: 1], out_ref[...], again_sem[0] : copy\n" in text
+    back = "copy out_hbm[out_block +: 1], out_ref[out_slot_now], again_sem[0] : copy\n"
+    assert back in text
 
 
 def test_a_block_that_was_left_is_read_again_on_a_chip():

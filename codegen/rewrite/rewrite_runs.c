@@ -1,0 +1,515 @@
+/* rewrite_runs.c - a grid of which tables name the blocks is a loop whose copies are the kernel's own. A run is a
+ * stretch of points with the same block. Its copy starts when the run so many before it has ended, whose slot it takes:
+ *
+ *     grid i 95 arbitrary                          in w_hbm hbm int8[32, 1024, 1024]
+ *     in w_ref vmem int8[1, 1024, 1024] ...        scratch w_ref vmem int8[3, 1, 1024, 1024]
+ *         at (groups_ref[i], 0, 0)                 scratch w_runs_ref smem int32[98]   the first point of each run
+ *         buffers 3 ahead                          def body(point, run, slot) fori {
+ *     ...                                            when (w_runs_ref[run] == point) {
+ *                                                      call w_start(w_runs_ref[run + 2], slot)
+ *                                                      wait w_copy(point, slot + 1)
+ *                                                    }
+ *                                                    ...
+ *                                                  }
+ *
+ * Runs are looked for once, while the first copies are on their way; an emit_pipeline looks at each step for the next
+ * one, and compares the blocks of three steps. Results of a run start to go back when it has ended. */
+#include "drive.h"
+#include "pipelined.h"
+
+enum { OUT_SLOTS = 2, POINTS_MAX = 8192 /* their runs take 32 KiB of SMEM at most */ };
+
+/* Operands whose blocks change at the same points, and have as many slots. */
+typedef struct Track {
+	IntId index[KDIM_MAX]; /* what tells their blocks: ints that are no constants */
+	uint32_t count;
+	int slots;
+	bool in, out;
+	const char *name;
+	BufferId runs; /* in SMEM: the first point of each run, and behind the last the number of points */
+	FunctionId start;
+	/* in the body: */
+	IntId run, slot;      /* parameters: the number of the next run, and the slot of the point before */
+	IntId new, now, next; /* flag: a run begins here; slot of this point; the number of the run behind its own */
+} Track;
+
+typedef struct Moved {
+	BufferId of, window, semaphore;
+	KBuffer block; /* the operand as it was */
+	uint32_t track;
+	FunctionId copy;
+	const Visited *visited; /* NULL */
+} Moved;
+
+typedef struct Runs {
+	Kernel *k;
+	Driver d;
+	int64_t points;
+	RefId refs; /* those before are of what computes a point */
+	VEC(Track) tracks;
+	VEC(Moved) moved;
+} Runs;
+
+static IntId number(const Runs *r, int64_t n) { return int_const(r->k, n); }
+
+/* ---- what can be done ------------------------------------------------------------------------------------------- */
+
+/* No block ends outside its array. */
+static bool blocks_fill(const KBuffer *b) {
+	bool all = true;
+	for (uint32_t d = 0; d < b->rank; d++)
+		all = all && b->array[d] % b->shape[d] == 0;
+	return all;
+}
+
+static bool is_operand(const KBuffer *b) {
+	return (b->role == BUFFER_IN || b->role == BUFFER_OUT) && b->space == KSPACE_VMEM;
+}
+
+static bool is_wanted(Kernel *k) {
+	bool ahead = false, can = blocks_come_early(k);
+	int64_t points = 1;
+	for (uint32_t d = 0; d < k->grid.count; d++)
+		points *= k->grid.at[d].steps;
+	for (BufferId b = 0; b < k->buffers.count; b++) {
+		const KBuffer *x = &k->buffers.at[b];
+		ahead = ahead || x->ahead;
+		can = can && (!is_operand(x) || !block_moves(k, x) || blocks_fill(x));
+	}
+	return ahead && can && points > 1 && points <= POINTS_MAX;
+}
+
+/* ---- tracks ----------------------------------------------------------------------------------------------------- */
+
+static bool same_track(const Track *a, const Track *b) {
+	return a->slots == b->slots && a->count == b->count &&
+	       memcmp(a->index, b->index, a->count * sizeof *a->index) == 0;
+}
+
+static const char *short_name(Kernel *k, const char *ref) {
+	size_t length = strlen(ref), end = length > 4 && strcmp(ref + length - 4, "_ref") == 0 ? 4 : 0;
+	return arena_printf(k->arena, "%.*s", (int)(length - end), ref);
+}
+
+static uint32_t track_of(Runs *r, const KBuffer *block) {
+	Track t = {.slots = block->role == BUFFER_OUT ? OUT_SLOTS : block->buffers};
+	for (uint32_t d = 0; d < block->rank; d++) {
+		int64_t known;
+		bool there = int_is_const(r->k, block->index[d], &known);
+		for (uint32_t i = 0; i < t.count; i++)
+			there = there || t.index[i] == block->index[d];
+		if (!there)
+			t.index[t.count++] = block->index[d];
+	}
+	uint32_t found = 0;
+	while (found < r->tracks.count && !same_track(&r->tracks.at[found], &t))
+		found++;
+	t.name = short_name(r->k, block->name);
+	if (found == r->tracks.count)
+		vec_push(r->k->arena, &r->tracks, t);
+	Track *track = &r->tracks.at[found];
+	track->in = track->in || block->role == BUFFER_IN;
+	track->out = track->out || block->role == BUFFER_OUT;
+	return found;
+}
+
+static const char *called(const Runs *r, const Track *t, const char *what) {
+	return arena_printf(r->k->arena, "%s_%s", t->name, what);
+}
+
+/* What the points' references select of the block they select of its slot. */
+static void refer_to_slot(const Runs *r, const Moved *m) {
+	Kernel *k = r->k;
+	for (RefId id = 0; id < r->refs; id++) {
+		KRef *ref = &k->refs.at[id];
+		if (ref->buffer != m->of)
+			continue;
+		KDim *dim = arena_array(k->arena, ref->rank + 1, sizeof *dim);
+		dim[0] = (KDim){.kind = KDIM_AT, .start = r->tracks.at[m->track].now, .size = 1};
+		for (uint32_t d = 0; d < ref->rank; d++)
+			dim[d + 1] = ref->dim[d];
+		ref->buffer = m->window;
+		ref->dim = dim;
+		ref->rank++;
+	}
+}
+
+/* The operand's blocks, if they move, come in windows of the kernel's own. */
+static void take_over(Runs *r, BufferId operand) {
+	Kernel *k = r->k;
+	Visited v, *visited = NULL;
+	if (find_visited(k, operand, &v)) {
+		cut_blocks(k, &v);
+		visited = arena_alloc(k->arena, sizeof *visited);
+		*visited = v;
+	}
+	if (!block_moves(k, &k->buffers.at[operand]))
+		return;
+	Moved m = {.of = operand, .visited = visited, .track = track_of(r, &k->buffers.at[operand])};
+	int64_t slots = r->tracks.at[m.track].slots;
+	m.block = leave_in_hbm(k, operand);
+	int64_t *shape = arena_array(k->arena, m.block.rank + 1, sizeof *shape);
+	shape[0] = slots;
+	memcpy(shape + 1, m.block.shape, m.block.rank * sizeof *shape);
+	m.window = kernel_scratch(k, KSPACE_VMEM, m.block.dtype, m.block.rank + 1, shape, m.block.name);
+	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots,
+	                             arena_printf(k->arena, "%s_sem", short_name(k, m.block.name)));
+	vec_push(k->arena, &r->moved, m);
+}
+
+/* ---- where blocks lie ------------------------------------------------------------------------------------------- */
+
+/* The place along a grid dim of a point, which counts all, the last dim fastest. */
+static IntId place_of(const Runs *r, uint32_t dim, IntId point) {
+	Kernel *k = r->k;
+	int64_t behind = 1, before = 1;
+	for (uint32_t d = 0; d < k->grid.count; d++) {
+		before *= d < dim ? k->grid.at[d].steps : 1;
+		behind *= d > dim ? k->grid.at[d].steps : 1;
+	}
+	if (k->grid.at[dim].steps == 1)
+		return number(r, 0);
+	IntId place = behind == 1 ? point : int_binary(k, INT_DIV, point, number(r, behind));
+	return before == 1 ? place : int_binary(k, INT_REM, place, number(r, k->grid.at[dim].steps));
+}
+
+/* An int of an index map, at a point. */
+static IntId index_at(Runs *r, IntId index, IntId point) {
+	for (uint32_t d = 0; d < r->k->grid.count; d++)
+		index = int_substitute(r->k, index, r->k->grid.at[d].at, place_of(r, d, point));
+	return drive_loaded(&r->d, index);
+}
+
+/* The part of the array that is the operand's block at a point. */
+static KArg block_at(Runs *r, const Moved *m, IntId point) {
+	Kernel *k = r->k;
+	KDim dims[KDIM_MAX];
+	for (uint32_t d = 0; d < m->block.rank; d++) {
+		int64_t size = m->block.shape[d];
+		IntId at = size == m->block.array[d] ? NONE : index_at(r, m->block.index[d], point);
+		if (at == NONE)
+			dims[d] = (KDim){.kind = KDIM_ALL};
+		else
+			dims[d] = (KDim){.kind = KDIM_RANGE,
+			                 .start = size == 1 ? at : int_binary(k, INT_MUL, at, number(r, size)),
+			                 .size = size};
+	}
+	return karg_ref(kernel_ref(k, m->of, m->block.rank, dims));
+}
+
+static KArg slot_of(const Runs *r, BufferId b, IntId slot) { return karg_ref(element_at(r->k, b, slot)); }
+
+/* ---- statements ------------------------------------------------------------------------------------------------- */
+
+static IntId named(Runs *r, IntId i, const char *name) { return int_value(r->k, drive_int(&r->d, i, name, NONE)); }
+
+static IntId load_int(Runs *r, BufferId b, IntId at, const char *name) {
+	KArg ref = slot_of(r, b, at);
+	StmtId s = drive_put(&r->d, K_LOAD, 1, &ref);
+	return int_value(r->k, kernel_result(r->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
+}
+
+static KArg scalar(Runs *r, IntId i, const char *name) {
+	KArg arg = karg_int(i);
+	StmtId s = drive_put(&r->d, K_SCALAR, 1, &arg);
+	return karg_value(kernel_result(r->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
+}
+
+static void store(Runs *r, BufferId b, IntId at, KArg what) {
+	drive_put(&r->d, K_STORE, 2, (const KArg[]){slot_of(r, b, at), what});
+}
+
+static IntId parameter(Runs *r, FunctionId f, const char *name) {
+	KParameter p = {PARAMETER_VALUE, kernel_value(r->k, KTYPE_INT, DTYPE_I32, 0, NULL, name)};
+	vec_push(r->k->arena, &r->k->functions.at[f].parameters, p);
+	return int_value(r->k, p.id);
+}
+
+static StmtId put_call(Runs *r, FunctionId f, uint32_t count, const IntId *ints) {
+	KArg args[2];
+	for (uint32_t i = 0; i < count; i++)
+		args[i] = karg_int(ints[i]);
+	StmtId s = drive_put(&r->d, K_CALL, count, args);
+	kernel_stmt(r->k, s)->function = f;
+	return s;
+}
+
+static void put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot) {
+	StmtId s = put_call(r, m->copy, 2, (const IntId[]){point, slot});
+	KArg copy = karg_value(kernel_result(r->k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
+	drive_put(&r->d, op, 1, &copy);
+}
+
+/* ---- functions -------------------------------------------------------------------------------------------------- */
+
+static void define_copy(Runs *r, Moved *m) {
+	Kernel *k = r->k;
+	m->copy = kernel_function(k, FUNCTION_PLAIN, arena_printf(k->arena, "%s_copy", short_name(k, m->block.name)));
+	Cursor outer = drive_define(&r->d, m->copy);
+	IntId point = parameter(r, m->copy, "of_point"), slot = parameter(r, m->copy, "to_slot");
+	KArg hbm = block_at(r, m, point), vmem = slot_of(r, m->window, slot);
+	bool out = m->block.role == BUFFER_OUT;
+	const KArg args[3] = {out ? vmem : hbm, out ? hbm : vmem, slot_of(r, m->semaphore, slot)};
+	StmtId s = drive_put(&r->d, K_COPY, 3, args);
+	KArg copy = karg_value(kernel_result(k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
+	drive_put(&r->d, K_RETURN, 1, &copy);
+	r->d.at = outer;
+}
+
+/* The run that begins at a point, if there is such a point, gets a slot. */
+static void define_start(Runs *r, Track *t) {
+	t->start = kernel_function(r->k, FUNCTION_PLAIN, called(r, t, "start"));
+	Cursor outer = drive_define(&r->d, t->start);
+	IntId point = parameter(r, t->start, "of_point"), slot = parameter(r, t->start, "to_slot");
+	Cursor function = drive_when(&r->d, int_binary(r->k, INT_LT, point, number(r, r->points)), "another");
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_IN)
+			put_copy(r, K_START, &r->moved.at[i], point, slot);
+	r->d.at = function;
+	r->d.at = outer;
+}
+
+/* ---- around the points ------------------------------------------------------------------------------------------ */
+
+/* A point has another block than the one before it. */
+static IntId changes(Runs *r, const Track *t, IntId point) {
+	IntId before = int_binary(r->k, INT_SUB, point, number(r, 1)), same = NONE;
+	for (uint32_t i = 0; i < t->count; i++) {
+		IntId one = int_binary(r->k, INT_EQ, index_at(r, t->index[i], point), index_at(r, t->index[i], before));
+		same = same == NONE ? one : int_binary(r->k, INT_AND, same, one);
+	}
+	return int_choose(r->k, same, number(r, 0), number(r, 1));
+}
+
+/* Lists the runs; what has so many more slots than one as the first runs have copies on their way is left. */
+static void find_runs(Runs *r) {
+	Kernel *k = r->k;
+	KArgs args = {0}, counts = {0};
+	FunctionId find = kernel_function(k, FUNCTION_FORI, "find_runs");
+	for (uint32_t i = 0; i < r->tracks.count; i++)
+		store(r, r->tracks.at[i].runs, number(r, 0), scalar(r, number(r, 0), NULL));
+	Cursor outer = drive_define(&r->d, find);
+	IntId step = parameter(r, find, "step");
+	vec_push(k->arena, &args, karg_int(number(r, r->points - 1)));
+	IntId point = named(r, int_binary(k, INT_ADD, step, number(r, 1)), "point");
+	KArg first = scalar(r, point, r->tracks.count > 1 ? "first" : NULL);
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		Track *t = &r->tracks.at[i];
+		IntId count = parameter(r, find, called(r, t, "count"));
+		store(r, t->runs, count, first);
+		vec_push(k->arena, &args, karg_int(number(r, 1)));
+		IntId after = int_binary(k, INT_ADD, count, changes(r, t, point));
+		vec_push(k->arena, &counts, karg_int(named(r, after, called(r, t, "counted"))));
+	}
+	drive_put(&r->d, K_RETURN, counts.count, counts.at);
+	r->d.at = outer;
+	StmtId s = drive_put(&r->d, K_FORI, args.count, args.at);
+	kernel_stmt(k, s)->function = find;
+	for (uint32_t i = 0; i < r->tracks.count; i++)
+		kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, called(r, &r->tracks.at[i], "count"));
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		IntId count = int_value(k, kernel_stmt(k, s)->result + i);
+		for (int n = 0; n < r->tracks.at[i].slots; n++)
+			store(r, r->tracks.at[i].runs, n ? int_binary(k, INT_ADD, count, number(r, n)) : count,
+			      scalar(r, number(r, r->points), NULL));
+	}
+}
+
+static void put_first(Runs *r) {
+	for (uint32_t i = 0; i < r->tracks.count; i++)
+		if (r->tracks.at[i].in && r->tracks.at[i].slots > 1)
+			put_call(r, r->tracks.at[i].start, 2, (const IntId[]){number(r, 0), number(r, 0)});
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		if (r->moved.at[i].visited)
+			clear_flags(r->k, r->moved.at[i].visited, r->k->body);
+	find_runs(r);
+	for (uint32_t i = 0; i < r->tracks.count; i++)
+		for (int run = 1; r->tracks.at[i].in && run + 1 < r->tracks.at[i].slots; run++) {
+			IntId point =
+				load_int(r, r->tracks.at[i].runs, number(r, run), called(r, &r->tracks.at[i], "run"));
+			put_call(r, r->tracks.at[i].start, 2, (const IntId[]){point, number(r, run)});
+		}
+}
+
+/* Slots go round. */
+static IntId slot_after(Runs *r, const Track *t, IntId slot) {
+	IntId last = number(r, t->slots - 1);
+	return t->slots == 1 ? slot
+	                     : int_choose(r->k, int_binary(r->k, INT_EQ, slot, last), number(r, 0),
+	                                  int_binary(r->k, INT_ADD, slot, number(r, 1)));
+}
+
+/* Results of the run before go back; the slot is free once those have that went from it before. */
+static void change_out(Runs *r, const Track *t, const Moved *m, IntId point) {
+	IntId before = int_binary(r->k, INT_SUB, point, number(r, 1));
+	Cursor outer = drive_when(&r->d, int_binary(r->k, INT_GT, point, number(r, 0)), "ended");
+	put_copy(r, K_START, m, before, t->slot);
+	r->d.at = outer;
+	IntId run = t->run, slots = number(r, t->slots);
+	outer = drive_when(&r->d, int_binary(r->k, INT_GE, run, slots), "reuse");
+	put_copy(r, K_WAIT, m, load_int(r, t->runs, int_binary(r->k, INT_SUB, run, slots), "gone"), t->now);
+	r->d.at = outer;
+}
+
+/* A block that was seen, and left, is read again. What was written of it has arrived: not the run before this one
+ * wrote it, and for others of two slots was waited for. */
+static void bring_back(Runs *r, const Track *t, const Moved *m, IntId point) {
+	Kernel *k = r->k;
+	const Visited *v = m->visited;
+	IntId place = named(r, index_at(r, m->block.index[0], point), called(r, t, "block"));
+	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
+	*dim = (KDim){.kind = KDIM_RANGE, .start = place, .size = 1};
+	IntId seen = load_int(r, v->seen, place, "seen");
+	Cursor outer = drive_when(&r->d, int_binary(k, INT_GT, seen, number(r, 0)), "again");
+	KArg parts[] = {karg_ref(kernel_ref(k, m->of, 1, dim)), slot_of(r, m->window, t->now),
+	                slot_of(r, v->semaphore, number(r, 0))};
+	StmtId s = drive_put(&r->d, K_COPY, 3, parts);
+	KArg back = karg_value(kernel_result(k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, "back"));
+	drive_put(&r->d, K_START, 1, &back);
+	drive_put(&r->d, K_WAIT, 1, &back);
+	r->d.at = outer;
+	store(r, v->seen, place, scalar(r, number(r, 1), NULL));
+}
+
+/* What the first point of a run does before it computes. */
+static void begin_run(Runs *r, Track *t, IntId point) {
+	IntId old = t->slot;
+	Cursor outer = drive_when(&r->d, t->new, called(r, t, "changes"));
+	if (t->in) {
+		IntId ahead = int_binary(r->k, INT_ADD, t->run, number(r, t->slots - 1));
+		IntId from = t->slots > 1 ? load_int(r, t->runs, ahead, called(r, t, "ahead")) : point;
+		put_call(r, t->start, 2, (const IntId[]){from, old});
+	}
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_OUT)
+			change_out(r, t, &r->moved.at[i], point);
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].visited)
+			bring_back(r, t, &r->moved.at[i], point);
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_IN)
+			put_copy(r, K_WAIT, &r->moved.at[i], point, t->now);
+	r->d.at = outer;
+}
+
+/* The last results have not started, those of the run before are on their way. */
+static void put_last(Runs *r, StmtId loop) {
+	for (uint32_t i = 0; i < r->moved.count; i++) {
+		const Moved *m = &r->moved.at[i];
+		IntId runs = int_value(r->k, kernel_stmt(r->k, loop)->result + 2 * m->track);
+		IntId slot = int_value(r->k, kernel_stmt(r->k, loop)->result + 2 * m->track + 1);
+		IntId last = number(r, r->points - 1);
+		if (m->block.role != BUFFER_OUT)
+			continue;
+		put_copy(r, K_START, m, last, slot);
+		Cursor outer = drive_when(&r->d, int_binary(r->k, INT_GT, runs, number(r, 1)), "drain");
+		IntId before = int_binary(r->k, INT_SUB, runs, number(r, 2));
+		put_copy(r, K_WAIT, m, load_int(r, r->tracks.at[m->track].runs, before, "gone"),
+		         int_binary(r->k, INT_SUB, number(r, 1), slot));
+		r->d.at = outer;
+		put_copy(r, K_WAIT, m, last, slot);
+	}
+}
+
+/* ---- the points ------------------------------------------------------------------------------------------------- */
+
+/* What computes a point, in its function. */
+static void move_points(Runs *r, RegionId from, IntId point) {
+	Kernel *k = r->k;
+	for (StmtId s = region_first(k, from), next; s != NONE; s = next) {
+		KStmt *stmt = kernel_stmt(k, s);
+		next = stmt->next;
+		if (stmt->op == K_PROGRAM_ID) {
+			KArg place = karg_int(place_of(r, (uint32_t)stmt->ints[0], point));
+			stmt->op = K_INT;
+			stmt->int_count = 0;
+			kernel_set_args(k, s, 1, &place);
+		}
+		kernel_move(k, s, r->d.at.region);
+	}
+}
+
+static FunctionId define_body(Runs *r, RegionId computes) {
+	Kernel *k = r->k;
+	FunctionId body = kernel_function(k, FUNCTION_FORI, "body");
+	Cursor outer = drive_define(&r->d, body);
+	IntId point = parameter(r, body, "point");
+	KArgs carried = {0};
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		Track *t = &r->tracks.at[i];
+		t->run = parameter(r, body, called(r, t, "run"));
+		t->slot = parameter(r, body, called(r, t, "slot"));
+	}
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		Track *t = &r->tracks.at[i];
+		IntId run = t->run, slot = t->slot;
+		IntId first = load_int(r, t->runs, run, called(r, t, "first"));
+		t->new = int_binary(k, INT_EQ, first, point);
+		IntId now = int_choose(k, t->new, slot_after(r, t, slot), slot);
+		t->now = named(r, now, called(r, t, "slot_now"));
+		IntId next = int_choose(k, t->new, int_binary(k, INT_ADD, run, number(r, 1)), run);
+		t->next = named(r, next, called(r, t, "run_next"));
+	}
+	for (uint32_t i = 0; i < r->tracks.count; i++)
+		begin_run(r, &r->tracks.at[i], point);
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		refer_to_slot(r, &r->moved.at[i]);
+	move_points(r, computes, point);
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		vec_push(k->arena, &carried, karg_int(r->tracks.at[i].next));
+		vec_push(k->arena, &carried, karg_int(r->tracks.at[i].now));
+	}
+	drive_put(&r->d, K_RETURN, carried.count, carried.at);
+	r->d.at = outer;
+	return body;
+}
+
+static void run_points(Runs *r, FunctionId body) {
+	Kernel *k = r->k;
+	KArgs args = {0};
+	vec_push(k->arena, &args, karg_int(number(r, r->points)));
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		vec_push(k->arena, &args, karg_int(number(r, 0)));
+		vec_push(k->arena, &args, karg_int(number(r, r->tracks.at[i].slots - 1)));
+	}
+	StmtId s = drive_put(&r->d, K_FORI, args.count, args.at);
+	kernel_stmt(k, s)->function = body;
+	for (uint32_t i = 0; i < r->tracks.count; i++) {
+		kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, called(r, &r->tracks.at[i], "runs"));
+		kernel_result(k, s, KTYPE_INT, DTYPE_I32, 0, NULL, called(r, &r->tracks.at[i], "slot"));
+	}
+	put_last(r, s);
+}
+
+void rewrite_runs(Kernel *k) {
+	Runs r = {.k = k, .points = 1, .refs = k->refs.count};
+	BufferId operands = k->buffers.count;
+	if (!is_wanted(k))
+		return;
+	for (uint32_t d = 0; d < k->grid.count; d++)
+		r.points *= k->grid.at[d].steps;
+	for (BufferId b = 0; b < operands; b++)
+		if (is_operand(&k->buffers.at[b]))
+			take_over(&r, b);
+	for (uint32_t i = 0; i < r.tracks.count; i++) {
+		int64_t count = r.points + r.tracks.at[i].slots;
+		const char *name = called(&r, &r.tracks.at[i], "runs_ref");
+		r.tracks.at[i].runs = kernel_scratch(k, KSPACE_SMEM, DTYPE_I32, 1, &count, name);
+	}
+	RegionId computes = kernel_region(k, NONE);
+	for (StmtId s = region_first(k, k->body), next; s != NONE; s = next) {
+		next = kernel_stmt(k, s)->next;
+		kernel_move(k, s, computes);
+	}
+	r.d = (Driver){.k = k, .at = {k->body, NONE}};
+	for (uint32_t i = 0; i < r.moved.count; i++)
+		define_copy(&r, &r.moved.at[i]);
+	for (uint32_t i = 0; i < r.tracks.count; i++)
+		if (r.tracks.at[i].in)
+			define_start(&r, &r.tracks.at[i]);
+	put_first(&r);
+	run_points(&r, define_body(&r, computes));
+	k->grid.count = 0;
+	k->unchecked = true; /* index maps name blocks inside their arrays */
+	kernel_drop_unread(k);
+}
