@@ -81,9 +81,8 @@ static bool is_wanted(Kernel *k) {
 
 /* ---- tracks ----------------------------------------------------------------------------------------------------- */
 
-static bool same_track(const Track *a, const Track *b) {
-	return a->slots == b->slots && a->count == b->count &&
-	       memcmp(a->index, b->index, a->count * sizeof *a->index) == 0;
+static bool same_runs(const Track *a, const Track *b) {
+	return a->count == b->count && memcmp(a->index, b->index, a->count * sizeof *a->index) == 0;
 }
 
 static const char *short_name(Kernel *k, const char *ref) {
@@ -102,7 +101,8 @@ static uint32_t track_of(Runs *r, const KBuffer *block) {
 			t.index[t.count++] = block->index[d];
 	}
 	uint32_t found = 0;
-	while (found < r->tracks.count && !same_track(&r->tracks.at[found], &t))
+	while (found < r->tracks.count &&
+	       (r->tracks.at[found].slots != t.slots || !same_runs(&r->tracks.at[found], &t)))
 		found++;
 	t.name = short_name(r->k, block->name);
 	if (found == r->tracks.count)
@@ -271,14 +271,17 @@ static void define_start(Runs *r, Track *t) {
 
 /* ---- around the points ------------------------------------------------------------------------------------------ */
 
-/* A point has another block than the one before it. */
-static IntId changes(Runs *r, const Track *t, IntId point) {
+/* 1 if a point has another block than the one before it, else 0; said once of tracks with the same runs. */
+static IntId changes(Runs *r, Track *t, IntId point) {
+	for (const Track *other = r->tracks.at; other < t; other++)
+		if (same_runs(other, t))
+			return t->new = other->new;
 	IntId before = int_binary(r->k, INT_SUB, point, number(r, 1)), same = NONE;
 	for (uint32_t i = 0; i < t->count; i++) {
 		IntId one = int_binary(r->k, INT_EQ, index_at(r, t->index[i], point), index_at(r, t->index[i], before));
 		same = same == NONE ? one : int_binary(r->k, INT_AND, same, one);
 	}
-	return int_choose(r->k, same, number(r, 0), number(r, 1));
+	return t->new = named(r, int_choose(r->k, same, number(r, 0), number(r, 1)), called(r, t, "new"));
 }
 
 /* Lists the runs; what has so many more slots than one as the first runs have copies on their way is left. */

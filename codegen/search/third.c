@@ -151,9 +151,18 @@ static bool named_gains(Planner *p, const Operand *o) {
 	return false;
 }
 
+static void remark_named(Planner *p) {
+	for (uint32_t i = 0; i < p->plan->operands.count; i++)
+		if (p->plan->operands.at[i].ahead)
+			plan_remark(
+				p->plan,
+				"%s: a table names its blocks: the kernel copies them for runs of points, %d at once",
+				p->plan->operands.at[i].ref, p->plan->operands.at[i].buffers);
+}
+
 static bool third_of_named(Planner *p) {
 	Plan *plan = p->plan;
-	for (int count = THIRD; count > 1; count--) {
+	for (int count = asked(p) == SWITCH_OFF ? 1 : THIRD; count > 1; count--) {
 		for (uint32_t i = 0; i < plan->operands.count; i++)
 			if (is_named(&plan->operands.at[i]) && named_gains(p, &plan->operands.at[i]))
 				set_buffers(plan, i, count);
@@ -163,6 +172,7 @@ static bool third_of_named(Planner *p) {
 		if (asked(p) == SWITCH_ON)
 			return refuse(p, "they do not fit VMEM");
 	}
+	remark_named(p);
 	return true;
 }
 
@@ -170,12 +180,12 @@ bool plan_third(Planner *p) {
 	Plan *plan = p->plan;
 	Switch wanted = asked(p);
 	bool named = false;
-	if (wanted == SWITCH_OFF || module_has_loops(p->m))
+	if (module_has_loops(p->m))
 		return true;
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		named = named || is_named(&plan->operands.at[i]);
-	if (named)
-		return third_of_named(p);
+	if (named || wanted == SWITCH_OFF)
+		return !named || third_of_named(p);
 	const char *why = why_two(p);
 	if (why)
 		return wanted == SWITCH_AUTO || refuse(p, why);
