@@ -241,6 +241,7 @@ Kernel *plan_kernel(Plan *p) {
 		b.k->chunks = p->chunks && factor_in_chunks(b.k);
 		p->chunks = b.k->chunks;
 	}
+	b.k->first_chunks = p->first_chunks;
 	b.k->narrow = p->module->target->bf16_vpu;
 	if (p->pieces) {
 		kernel_open_steps(b.k);

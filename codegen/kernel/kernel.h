@@ -433,6 +433,7 @@ typedef struct Kernel {
 	bool narrow;    /* what two bfloat16 give is to be computed in it where it is rounded to it: rewrite_narrow.c */
 	bool chunks;    /* a factor that is computed beside its matmul is to be made in chunks: rewrite_chunks.c */
 	bool pieces;    /* what follows its matmuls is to be computed of pieces of their results: rewrite_pieces.c */
+	bool first_chunks; /* the first grid point's blocks are to come chunk by chunk of its loop: rewrite_runs.c */
 	int expected_steps;    /* of loops of which only data say how often they run, for estimates; 0: nobody says */
 	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
 	int64_t subcores;      /* ... on so many vector subcores of each */

@@ -185,6 +185,7 @@ static void read_signature_line(KReader *r, Signature *s, int which) {
 	case 17: r->k->chunks = true; break;
 	case 18: r->k->narrow = true; break;
 	case 19: r->k->turn_once = true; break;
+	case 20: r->k->first_chunks = true; break;
 	default: read_source_line(r); break;
 	}
 }
@@ -205,7 +206,7 @@ static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
 		"grid",   "in",     "out",    "scratch",   "vmem_limit",    "mesh", "collective_id", "sparse_core",
 		"held",   "turns",  "strips", "unchecked", "cost_estimate", "ring", "blocks",        "unmasked",
-		"pieces", "chunks", "narrow", "turn_once", "line",          NULL};
+		"pieces", "chunks", "narrow", "turn_once", "first_chunks", "line",          NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

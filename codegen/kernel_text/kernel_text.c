@@ -664,6 +664,8 @@ static void put_signature(KTextOut *t) {
 		put_line(t, "narrow");
 	if (k->chunks)
 		put_line(t, "chunks");
+	if (k->first_chunks)
+		put_line(t, "first_chunks");
 	if (k->pieces)
 		put_line(t, "pieces");
 	if (k->ring)

@@ -125,7 +125,9 @@ IntId drive_loaded(Driver *d, IntId id) {
 	i.a = drive_loaded(d, i.a);
 	i.b = drive_loaded(d, i.b);
 	i.c = drive_loaded(d, i.c);
-	return i.c == NONE ? int_unfolded(k, i.kind, i.a, i.b) : int_choose(k, i.a, i.b, i.c);
+	return i.kind == INT_TURN ? int_turn(k, i.a, i.b, i.c)
+	       : i.c == NONE      ? int_unfolded(k, i.kind, i.a, i.b)
+	                          : int_choose(k, i.a, i.b, i.c);
 }
 
 /* The subscript that cuts a window out of its operand: a range in each dim that is not whole. */

@@ -14,7 +14,9 @@ typedef struct Visited {
 
 /* The operand's block is not the same one at all points. */
 bool block_moves(const Kernel *k, const KBuffer *b);
-/* Some blocks are to be copied earlier than the grid's own pipeline does, and can be. */
+/* The grid's points can run in the kernel, one after the other. */
+bool points_can_run_inside(const Kernel *k);
+/* ... and some blocks are to be copied earlier than the grid's own pipeline does. */
 bool blocks_come_early(const Kernel *k);
 /* The operand as it was, whose array stays in HBM from now on. */
 KBuffer leave_in_hbm(Kernel *k, BufferId operand);

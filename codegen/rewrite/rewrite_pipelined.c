@@ -20,16 +20,21 @@ bool block_moves(const Kernel *k, const KBuffer *b) {
 	return false;
 }
 
-bool blocks_come_early(const Kernel *k) {
-	bool ahead = false, can = k->grid.count > 0 && k->grid.count <= RANK_MAX && !k->turns && !k->mesh_axis;
+bool points_can_run_inside(const Kernel *k) {
+	bool can = k->grid.count > 0 && k->grid.count <= RANK_MAX && !k->turns && !k->mesh_axis;
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		can = can && (!k->grid.at[d].parallel || k->grid.at[d].steps == 1);
-	for (BufferId b = 0; b < k->buffers.count; b++) {
-		const KBuffer *x = &k->buffers.at[b];
-		ahead = ahead || x->ahead || (x->role == BUFFER_IN && x->buffers > 2);
-		can = can && (x->alias == NONE || !block_moves(k, x));
-	}
-	return ahead && can;
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		can = can && (k->buffers.at[b].alias == NONE || !block_moves(k, &k->buffers.at[b]));
+	return can;
+}
+
+bool blocks_come_early(const Kernel *k) {
+	bool early = false;
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		early = early || k->buffers.at[b].ahead ||
+		        (k->buffers.at[b].role == BUFFER_IN && k->buffers.at[b].buffers > 2);
+	return early && points_can_run_inside(k);
 }
 
 KBuffer leave_in_hbm(Kernel *k, BufferId operand) {

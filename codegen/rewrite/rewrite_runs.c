@@ -14,43 +14,12 @@
  *
  * Runs are looked for once, while the first copies are on their way; an emit_pipeline looks at each step for the next
  * one, and compares the blocks of three steps. Results of a run start to go back when it has ended. */
-#include "drive.h"
 #include "pipelined.h"
+#include "runs.h"
 
 enum { OUT_SLOTS = 2, POINTS_MAX = 8192 /* their runs take 32 KiB of SMEM at most */ };
 
-/* Operands whose blocks change at the same points, and have as many slots. */
-typedef struct Track {
-	IntId index[KDIM_MAX]; /* what tells their blocks: ints that are no constants */
-	uint32_t count;
-	int slots;
-	bool in, out;
-	const char *name;
-	BufferId runs; /* in SMEM: the first point of each run, and behind the last the number of points */
-	FunctionId start;
-	/* in the body: */
-	IntId run, slot;      /* parameters: the number of the next run, and the slot of the point before */
-	IntId new, now, next; /* flag: a run begins here; slot of this point; the number of the run behind its own */
-} Track;
-
-typedef struct Moved {
-	BufferId of, window, semaphore;
-	KBuffer block; /* the operand as it was */
-	uint32_t track;
-	FunctionId copy;
-	const Visited *visited; /* NULL */
-} Moved;
-
-typedef struct Runs {
-	Kernel *k;
-	Driver d;
-	int64_t points;
-	RefId refs; /* those before are of what computes a point */
-	VEC(Track) tracks;
-	VEC(Moved) moved;
-} Runs;
-
-static IntId number(const Runs *r, int64_t n) { return int_const(r->k, n); }
+static IntId number(const Runs *r, int64_t n) { return runs_number(r, n); }
 
 /* ---- what can be done ------------------------------------------------------------------------------------------- */
 
@@ -66,17 +35,23 @@ static bool is_operand(const KBuffer *b) {
 	return (b->role == BUFFER_IN || b->role == BUFFER_OUT) && b->space == KSPACE_VMEM;
 }
 
+static bool names_blocks(const Kernel *k) {
+	bool ahead = false;
+	for (BufferId b = 0; b < k->buffers.count; b++)
+		ahead = ahead || k->buffers.at[b].ahead;
+	return ahead;
+}
+
 static bool is_wanted(Kernel *k) {
-	bool ahead = false, can = blocks_come_early(k);
+	bool can = points_can_run_inside(k);
 	int64_t points = 1;
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		points *= k->grid.at[d].steps;
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
-		ahead = ahead || x->ahead;
 		can = can && (!is_operand(x) || !block_moves(k, x) || blocks_fill(x));
 	}
-	return ahead && can && points > 1 && points <= POINTS_MAX;
+	return (names_blocks(k) || k->first_chunks) && can && points > 1 && points <= POINTS_MAX;
 }
 
 /* ---- tracks ----------------------------------------------------------------------------------------------------- */
@@ -85,9 +60,9 @@ static bool same_runs(const Track *a, const Track *b) {
 	return a->count == b->count && memcmp(a->index, b->index, a->count * sizeof *a->index) == 0;
 }
 
-static const char *short_name(Kernel *k, const char *ref) {
+const char *runs_called(const Runs *r, const char *ref, const char *what) {
 	size_t length = strlen(ref), end = length > 4 && strcmp(ref + length - 4, "_ref") == 0 ? 4 : 0;
-	return arena_printf(k->arena, "%.*s", (int)(length - end), ref);
+	return arena_printf(r->k->arena, "%.*s_%s", (int)(length - end), ref, what);
 }
 
 static uint32_t track_of(Runs *r, const KBuffer *block) {
@@ -104,7 +79,7 @@ static uint32_t track_of(Runs *r, const KBuffer *block) {
 	while (found < r->tracks.count &&
 	       (r->tracks.at[found].slots != t.slots || !same_runs(&r->tracks.at[found], &t)))
 		found++;
-	t.name = short_name(r->k, block->name);
+	t.name = block->name;
 	if (found == r->tracks.count)
 		vec_push(r->k->arena, &r->tracks, t);
 	Track *track = &r->tracks.at[found];
@@ -113,9 +88,7 @@ static uint32_t track_of(Runs *r, const KBuffer *block) {
 	return found;
 }
 
-static const char *called(const Runs *r, const Track *t, const char *what) {
-	return arena_printf(r->k->arena, "%s_%s", t->name, what);
-}
+static const char *called(const Runs *r, const Track *t, const char *what) { return runs_called(r, t->name, what); }
 
 /* What the points' references select of the block they select of its slot. */
 static void refer_to_slot(const Runs *r, const Moved *m) {
@@ -152,8 +125,7 @@ static void take_over(Runs *r, BufferId operand) {
 	shape[0] = slots;
 	memcpy(shape + 1, m.block.shape, m.block.rank * sizeof *shape);
 	m.window = kernel_scratch(k, KSPACE_VMEM, m.block.dtype, m.block.rank + 1, shape, m.block.name);
-	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots,
-	                             arena_printf(k->arena, "%s_sem", short_name(k, m.block.name)));
+	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots, runs_called(r, m.block.name, "sem"));
 	vec_push(k->arena, &r->moved, m);
 }
 
@@ -173,8 +145,7 @@ static IntId place_of(const Runs *r, uint32_t dim, IntId point) {
 	return before == 1 ? place : int_binary(k, INT_REM, place, number(r, k->grid.at[dim].steps));
 }
 
-/* An int of an index map, at a point. */
-static IntId index_at(Runs *r, IntId index, IntId point) {
+IntId runs_index_at(Runs *r, IntId index, IntId point) {
 	for (uint32_t d = 0; d < r->k->grid.count; d++)
 		index = int_substitute(r->k, index, r->k->grid.at[d].at, place_of(r, d, point));
 	return drive_loaded(&r->d, index);
@@ -186,7 +157,7 @@ static KArg block_at(Runs *r, const Moved *m, IntId point) {
 	KDim dims[KDIM_MAX];
 	for (uint32_t d = 0; d < m->block.rank; d++) {
 		int64_t size = m->block.shape[d];
-		IntId at = size == m->block.array[d] ? NONE : index_at(r, m->block.index[d], point);
+		IntId at = size == m->block.array[d] ? NONE : runs_index_at(r, m->block.index[d], point);
 		if (at == NONE)
 			dims[d] = (KDim){.kind = KDIM_ALL};
 		else
@@ -219,7 +190,7 @@ static void store(Runs *r, BufferId b, IntId at, KArg what) {
 	drive_put(&r->d, K_STORE, 2, (const KArg[]){slot_of(r, b, at), what});
 }
 
-static IntId parameter(Runs *r, FunctionId f, const char *name) {
+IntId runs_parameter(Runs *r, FunctionId f, const char *name) {
 	KParameter p = {PARAMETER_VALUE, kernel_value(r->k, KTYPE_INT, DTYPE_I32, 0, NULL, name)};
 	vec_push(r->k->arena, &r->k->functions.at[f].parameters, p);
 	return int_value(r->k, p.id);
@@ -234,19 +205,23 @@ static StmtId put_call(Runs *r, FunctionId f, uint32_t count, const IntId *ints)
 	return s;
 }
 
-static void put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot) {
-	StmtId s = put_call(r, m->copy, 2, (const IntId[]){point, slot});
+void runs_put_copy(Runs *r, uint16_t op, FunctionId f, uint32_t count, const IntId *ints) {
+	StmtId s = put_call(r, f, count, ints);
 	KArg copy = karg_value(kernel_result(r->k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
 	drive_put(&r->d, op, 1, &copy);
+}
+
+static void put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot) {
+	runs_put_copy(r, op, m->copy, 2, (const IntId[]){point, slot});
 }
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */
 
 static void define_copy(Runs *r, Moved *m) {
 	Kernel *k = r->k;
-	m->copy = kernel_function(k, FUNCTION_PLAIN, arena_printf(k->arena, "%s_copy", short_name(k, m->block.name)));
+	m->copy = kernel_function(k, FUNCTION_PLAIN, runs_called(r, m->block.name, "copy"));
 	Cursor outer = drive_define(&r->d, m->copy);
-	IntId point = parameter(r, m->copy, "of_point"), slot = parameter(r, m->copy, "to_slot");
+	IntId point = runs_parameter(r, m->copy, "of_point"), slot = runs_parameter(r, m->copy, "to_slot");
 	KArg hbm = block_at(r, m, point), vmem = slot_of(r, m->window, slot);
 	bool out = m->block.role == BUFFER_OUT;
 	const KArg args[3] = {out ? vmem : hbm, out ? hbm : vmem, slot_of(r, m->semaphore, slot)};
@@ -260,7 +235,7 @@ static void define_copy(Runs *r, Moved *m) {
 static void define_start(Runs *r, Track *t) {
 	t->start = kernel_function(r->k, FUNCTION_PLAIN, called(r, t, "start"));
 	Cursor outer = drive_define(&r->d, t->start);
-	IntId point = parameter(r, t->start, "of_point"), slot = parameter(r, t->start, "to_slot");
+	IntId point = runs_parameter(r, t->start, "of_point"), slot = runs_parameter(r, t->start, "to_slot");
 	Cursor function = drive_when(&r->d, int_binary(r->k, INT_LT, point, number(r, r->points)), "another");
 	for (uint32_t i = 0; i < r->moved.count; i++)
 		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_IN)
@@ -278,7 +253,8 @@ static IntId changes(Runs *r, Track *t, IntId point) {
 			return t->new = other->new;
 	IntId before = int_binary(r->k, INT_SUB, point, number(r, 1)), same = NONE;
 	for (uint32_t i = 0; i < t->count; i++) {
-		IntId one = int_binary(r->k, INT_EQ, index_at(r, t->index[i], point), index_at(r, t->index[i], before));
+		IntId one = int_binary(r->k, INT_EQ, runs_index_at(r, t->index[i], point),
+		                       runs_index_at(r, t->index[i], before));
 		same = same == NONE ? one : int_binary(r->k, INT_AND, same, one);
 	}
 	return t->new = named(r, int_choose(r->k, same, number(r, 0), number(r, 1)), called(r, t, "new"));
@@ -292,13 +268,13 @@ static void find_runs(Runs *r) {
 	for (uint32_t i = 0; i < r->tracks.count; i++)
 		store(r, r->tracks.at[i].runs, number(r, 0), scalar(r, number(r, 0), NULL));
 	Cursor outer = drive_define(&r->d, find);
-	IntId step = parameter(r, find, "step");
+	IntId step = runs_parameter(r, find, "step");
 	vec_push(k->arena, &args, karg_int(number(r, r->points - 1)));
 	IntId point = named(r, int_binary(k, INT_ADD, step, number(r, 1)), "point");
 	KArg first = scalar(r, point, r->tracks.count > 1 ? "first" : NULL);
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		Track *t = &r->tracks.at[i];
-		IntId count = parameter(r, find, called(r, t, "count"));
+		IntId count = runs_parameter(r, find, called(r, t, "count"));
 		store(r, t->runs, count, first);
 		vec_push(k->arena, &args, karg_int(number(r, 1)));
 		IntId after = int_binary(k, INT_ADD, count, changes(r, t, point));
@@ -318,20 +294,41 @@ static void find_runs(Runs *r) {
 	}
 }
 
+/* With code of its own for the first point: when the second run's copy starts. HBM has the first point's blocks to
+ * bring then, and what is needed sooner. */
+static int64_t late_start(const Runs *r, const Track *t) {
+	enum { LATE = 2 };
+	int64_t points = 1; /* of a run, at least */
+	for (uint32_t d = r->k->grid.count; d-- > 0;) {
+		for (uint32_t i = 0; i < t->count; i++)
+			if (r->k->grid.at[d].steps > 1 && int_reads(r->k, t->index[i], r->k->grid.at[d].at))
+				return int_min(points - 1, LATE);
+		points *= r->k->grid.at[d].steps;
+	}
+	return 0;
+}
+
+/* Of the runs behind the first, those that have slots. */
+static void start_next(Runs *r, const Track *t) {
+	for (int run = 1; run + !r->first < t->slots; run++) {
+		IntId point = load_int(r, t->runs, number(r, run), called(r, t, "run"));
+		put_call(r, t->start, 2, (const IntId[]){point, number(r, run)});
+	}
+}
+
 static void put_first(Runs *r) {
-	for (uint32_t i = 0; i < r->tracks.count; i++)
+	for (uint32_t i = 0; !r->first && i < r->tracks.count; i++)
 		if (r->tracks.at[i].in && r->tracks.at[i].slots > 1)
 			put_call(r, r->tracks.at[i].start, 2, (const IntId[]){number(r, 0), number(r, 0)});
+	if (r->first)
+		first_point_start(r);
 	for (uint32_t i = 0; i < r->moved.count; i++)
 		if (r->moved.at[i].visited)
 			clear_flags(r->k, r->moved.at[i].visited, r->k->body);
 	find_runs(r);
 	for (uint32_t i = 0; i < r->tracks.count; i++)
-		for (int run = 1; r->tracks.at[i].in && run + 1 < r->tracks.at[i].slots; run++) {
-			IntId point =
-				load_int(r, r->tracks.at[i].runs, number(r, run), called(r, &r->tracks.at[i], "run"));
-			put_call(r, r->tracks.at[i].start, 2, (const IntId[]){point, number(r, run)});
-		}
+		if (r->tracks.at[i].in && (!r->first || late_start(r, &r->tracks.at[i]) == 0))
+			start_next(r, &r->tracks.at[i]);
 }
 
 /* Slots go round. */
@@ -359,7 +356,7 @@ static void change_out(Runs *r, const Track *t, const Moved *m, IntId point) {
 static void bring_back(Runs *r, const Track *t, const Moved *m, IntId point) {
 	Kernel *k = r->k;
 	const Visited *v = m->visited;
-	IntId place = named(r, index_at(r, m->block.index[0], point), called(r, t, "block"));
+	IntId place = named(r, runs_index_at(r, m->block.index[0], point), called(r, t, "block"));
 	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
 	*dim = (KDim){.kind = KDIM_RANGE, .start = place, .size = 1};
 	IntId seen = load_int(r, v->seen, place, "seen");
@@ -436,13 +433,15 @@ static FunctionId define_body(Runs *r, RegionId computes) {
 	Kernel *k = r->k;
 	FunctionId body = kernel_function(k, FUNCTION_FORI, "body");
 	Cursor outer = drive_define(&r->d, body);
-	IntId point = parameter(r, body, "point");
+	IntId point = runs_parameter(r, body, r->first ? "step" : "point");
 	KArgs carried = {0};
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		Track *t = &r->tracks.at[i];
-		t->run = parameter(r, body, called(r, t, "run"));
-		t->slot = parameter(r, body, called(r, t, "slot"));
+		t->run = runs_parameter(r, body, called(r, t, "run"));
+		t->slot = runs_parameter(r, body, called(r, t, "slot"));
 	}
+	if (r->first)
+		point = named(r, int_binary(k, INT_ADD, point, number(r, 1)), "point");
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		Track *t = &r->tracks.at[i];
 		IntId run = t->run, slot = t->slot;
@@ -455,6 +454,15 @@ static FunctionId define_body(Runs *r, RegionId computes) {
 	}
 	for (uint32_t i = 0; i < r->tracks.count; i++)
 		begin_run(r, &r->tracks.at[i], point);
+	for (uint32_t i = 0; r->first && i < r->tracks.count; i++) {
+		int64_t late = r->tracks.at[i].in ? late_start(r, &r->tracks.at[i]) : 0;
+		if (late == 0)
+			continue;
+		Cursor before = drive_when(&r->d, int_binary(k, INT_EQ, point, number(r, late)),
+		                           called(r, &r->tracks.at[i], "second"));
+		start_next(r, &r->tracks.at[i]);
+		r->d.at = before;
+	}
 	for (uint32_t i = 0; i < r->moved.count; i++)
 		refer_to_slot(r, &r->moved.at[i]);
 	move_points(r, computes, point);
@@ -470,10 +478,11 @@ static FunctionId define_body(Runs *r, RegionId computes) {
 static void run_points(Runs *r, FunctionId body) {
 	Kernel *k = r->k;
 	KArgs args = {0};
-	vec_push(k->arena, &args, karg_int(number(r, r->points)));
+	int64_t done = r->first != NULL;
+	vec_push(k->arena, &args, karg_int(number(r, r->points - done)));
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
-		vec_push(k->arena, &args, karg_int(number(r, 0)));
-		vec_push(k->arena, &args, karg_int(number(r, r->tracks.at[i].slots - 1)));
+		vec_push(k->arena, &args, karg_int(number(r, done)));
+		vec_push(k->arena, &args, karg_int(number(r, done ? 0 : r->tracks.at[i].slots - 1)));
 	}
 	StmtId s = drive_put(&r->d, K_FORI, args.count, args.at);
 	kernel_stmt(k, s)->function = body;
@@ -487,10 +496,16 @@ static void run_points(Runs *r, FunctionId body) {
 void rewrite_runs(Kernel *k) {
 	Runs r = {.k = k, .points = 1, .refs = k->refs.count};
 	BufferId operands = k->buffers.count;
-	if (!is_wanted(k))
+	bool wanted = is_wanted(k), chunks = k->first_chunks;
+	k->first_chunks = false;
+	if (!wanted)
 		return;
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		r.points *= k->grid.at[d].steps;
+	r.d = (Driver){.k = k, .at = {k->body, NONE}};
+	r.first = chunks ? first_point_find(&r) : NULL;
+	if (chunks && !r.first && !names_blocks(k))
+		return;
 	for (BufferId b = 0; b < operands; b++)
 		if (is_operand(&k->buffers.at[b]))
 			take_over(&r, b);
@@ -504,13 +519,14 @@ void rewrite_runs(Kernel *k) {
 		next = kernel_stmt(k, s)->next;
 		kernel_move(k, s, computes);
 	}
-	r.d = (Driver){.k = k, .at = {k->body, NONE}};
 	for (uint32_t i = 0; i < r.moved.count; i++)
 		define_copy(&r, &r.moved.at[i]);
 	for (uint32_t i = 0; i < r.tracks.count; i++)
 		if (r.tracks.at[i].in)
 			define_start(&r, &r.tracks.at[i]);
 	put_first(&r);
+	if (r.first)
+		first_point_compute(&r, computes);
 	run_points(&r, define_body(&r, computes));
 	k->grid.count = 0;
 	k->unchecked = true; /* index maps name blocks inside their arrays */

@@ -181,6 +181,7 @@ void plan_settle(Plan *plan, Module *m) {
 	plan_gather_across(&p);
 	plan_walk(&p);
 	plan_run_in_order(plan);
+	plan_first_chunks(&p);
 	plan_ways(&p);
 	remark_blocks(plan);
 	remark_loops(plan);

@@ -56,6 +56,8 @@ bool plan_fit(Planner *p);
 bool plan_third(Planner *p);
 /* One core runs the grid's points, in order: of the plan, and of its kernel. */
 void plan_walk_in_order(Plan *plan, const char *why);
+/* What the kernel copies itself is there before it: XLA makes none of it in VMEM. */
+void plan_fuse_nothing(Planner *p);
 /* Some window could give up its second buffer. */
 bool plan_may_give_up(Planner *p);
 /* It does not fit: the diagnostic, with what would. */
@@ -70,6 +72,8 @@ void plan_keep_invariants(Planner *p);
 void plan_pieces(Planner *p);
 /* gather_across.c: of a plan that is taken. */
 void plan_gather_across(Planner *p);
+/* first_chunks.c: the same. */
+void plan_first_chunks(Planner *p);
 /* turn_once.c: scratch that it would take, of a kernel whose masked steps are cut, which is changed. And whether a plan
  * that is taken has it. */
 void plan_find_turned(Plan *plan, struct Kernel *k);

@@ -87,11 +87,10 @@ void plan_walk_in_order(Plan *plan, const char *why) {
 	}
 }
 
-/* What the kernel's own pipeline reads is there before it. */
-static void fuse_nothing(Planner *p) {
+void plan_fuse_nothing(Planner *p) {
 	for (uint32_t i = 0; i < p->plan->operands.count; i++)
 		p->plan->operands.at[i].fused = false;
-	for (BufferId b = 0; b < p->plan->kernel->buffers.count; b++)
+	for (BufferId b = 0; p->plan->kernel && b < p->plan->kernel->buffers.count; b++)
 		p->plan->kernel->buffers.at[b].fused = false;
 	plan_vmem(p->plan, p->m, false);
 }
@@ -203,7 +202,7 @@ bool plan_third(Planner *p) {
 		return true;
 	}
 	plan_walk_in_order(plan, "one core copies the blocks of two points ahead");
-	fuse_nothing(p);
+	plan_fuse_nothing(p);
 	plan_remark(plan, "a third buffer of the blocks that each point reads: about %.0f cycles, not %.0f", three,
 	            two);
 	return true;

@@ -8,10 +8,15 @@ from .lexer import Line
 from .statements import region
 from .syntax import Array, Buffer, Held, Kernel, Program
 
+# The order of the grid and of a point; what the compiler may leave out.
+_FLAGS = (
+    *("turns", "unchecked", "turn_once", "unmasked", "narrow", "chunks", "pieces"),
+    "first_chunks",
+)
 _SIGNATURE = (
     *("grid", "in", "out", "scratch", "vmem_limit", "mesh", "collective_id", "sparse_core"),
-    *("held", "turns", "strips", "unchecked", "cost_estimate", "line"),
-    *("turn_once", "unmasked", "narrow", "chunks", "pieces"),
+    *("held", "strips", "cost_estimate", "line"),
+    *_FLAGS,
 )
 
 
@@ -147,8 +152,8 @@ def _signature(kernel, line):
         kernel.buffers.append(_scratch(line))
     elif word == "held":
         kernel.held.append(_held(line))
-    elif word in ("turns", "unchecked", "turn_once", "unmasked", "narrow", "chunks", "pieces"):
-        pass  # the order of the grid and of a point; what the compiler may leave out
+    elif word in _FLAGS:
+        pass
     elif word == "strips":
         line.integer(), line.integer()  # how rows are computed
     elif word == "mesh":

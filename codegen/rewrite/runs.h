@@ -1,0 +1,58 @@
+/* runs.h - what rewrite_runs.c makes of a grid: a loop over its points, whose copies are the kernel's own. */
+#ifndef PALLASC_RUNS_H
+#define PALLASC_RUNS_H
+
+#include "drive.h"
+
+/* Operands whose blocks change at the same points, and have as many slots. */
+typedef struct Track {
+	IntId index[KDIM_MAX]; /* what tells their blocks: ints that are no constants */
+	uint32_t count;
+	int slots;
+	bool in, out;
+	const char *name;
+	BufferId runs; /* in SMEM: the first point of each run, and behind the last the number of points */
+	FunctionId start;
+	/* in the body: */
+	IntId run, slot;      /* parameters: the number of the next run, and the slot of the point before */
+	IntId new, now, next; /* flag: a run begins here; slot of this point; the number of the run behind its own */
+} Track;
+
+typedef struct Moved {
+	BufferId of, window, semaphore;
+	KBuffer block; /* the operand as it was */
+	uint32_t track;
+	FunctionId copy;
+	const struct Visited *visited; /* NULL */
+} Moved;
+
+typedef struct FirstPoint FirstPoint;
+
+typedef struct Runs {
+	Kernel *k;
+	Driver d;
+	int64_t points;
+	RefId refs; /* those before are of what computes a point */
+	VEC(Track) tracks;
+	VEC(Moved) moved;
+	const FirstPoint *first; /* the first point has code of its own; NULL */
+} Runs;
+
+static inline IntId runs_number(const Runs *r, int64_t n) { return int_const(r->k, n); }
+/* What a function, or a value, of an operand is called. */
+const char *runs_called(const Runs *r, const char *ref, const char *what);
+/* An int of an index map, at a point. */
+IntId runs_index_at(Runs *r, IntId index, IntId point);
+/* A function that makes a copy, called, and the copy started or waited for. */
+void runs_put_copy(Runs *r, uint16_t op, FunctionId copy, uint32_t count, const IntId *ints);
+/* A parameter of a function that is being made. */
+IntId runs_parameter(Runs *r, FunctionId f, const char *name);
+
+/* runs_first.c: NULL if what computes a point, the kernel's body, is not such; before anything is changed. */
+const FirstPoint *first_point_find(Runs *r);
+/* The chunks' copies, and what else the first point reads. */
+void first_point_start(Runs *r);
+/* What computes it, out of what computes the others. */
+void first_point_compute(Runs *r, RegionId computes);
+
+#endif
