@@ -506,6 +506,23 @@ def third_table():
     return Table(tables[0].heads, [row for table in tables for row in table.rows])
 
 
+# ---- runs
+
+
+def first_chunks_table():
+    """Matmuls of whole rows of K in straight steps, with the grid's own pipeline and without."""
+    blocks = {"block_sizes": [1024, 1024, 1024]}
+    square = "bfloat16[4096,4096]"
+    given = (square, "int8[4096,4096]", "float32[4096]")
+    cases = [
+        Case("matmul 4096^3", "matmul.py:matmul", (square, square), blocks, BOTH),
+        Case("SwiGLU", "gated.py:matmul_swiglu", (square,) * 3, blocks, BOTH),
+        Case("int8 weights", "quantized.py:weight_only_matmul", given, blocks, BOTH),
+    ]
+    ways = {"grid": {"pallas_first_chunks": "off"}, "auto": {}}
+    return comparison("kernel", cases, ways, kilocycles)
+
+
 # ---- whole_rows
 
 
@@ -661,6 +678,7 @@ PAGES = {
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
     "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/runs.md": {"first_chunks": first_chunks_table},
     "docs/passes/result_pieces.md": {"pieces": pieces_table},
     "docs/passes/grid_invariants.md": {"kept": kept_table, "first": first_table},
     "docs/passes/whole_rows.md": {"joined": joined_table},

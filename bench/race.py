@@ -413,6 +413,10 @@ CHOICES = [
         *(("bfloat16[32768,4096]", "int32[8192]"), (512, 4096)),
     ),
     plain_choice(
+        *("pallas_first_chunks", "off", "auto", MATMUL, matmul_args(4096)),
+        *((1024, 1024, 1024), "unroll"),
+    ),
+    plain_choice(
         *("pallas_factor_chunks", "off", "auto", "fused.py:rms_norm_matmul"),
         *(("bfloat16[4096,4096]", "bfloat16[4096]", "bfloat16[4096,4096]"), (1024, 1024, 4096)),
         *("unroll",),

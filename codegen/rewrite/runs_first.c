@@ -200,11 +200,23 @@ static void define_chunk(Runs *r, ChunkWindow *w) {
 	r->d.at = outer;
 }
 
-/* What comes whole: of inputs that the loop does not read in chunks. */
-static void put_whole(Runs *r, uint16_t op) {
+/* What computes the points reads it before the loop does. */
+static bool is_read_early(const Runs *r, const Moved *m) {
+	const Kernel *k = r->k;
+	for (StmtId s = kernel_stmt(k, r->first->loop)->prev; s != NONE; s = kernel_stmt(k, s)->prev)
+		for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+			const KArg *x = kernel_arg(k, s, i);
+			if (x->kind == KARG_REF && k->refs.at[x->ref].buffer == m->of)
+				return true;
+		}
+	return false;
+}
+
+/* What comes whole: of inputs that the loop does not read in chunks, those that are read before it, or behind it. */
+static void put_whole(Runs *r, uint16_t op, bool early) {
 	for (uint32_t i = 0; i < r->moved.count; i++) {
 		const Moved *m = &r->moved.at[i];
-		if (m->block.role == BUFFER_IN && !in_chunks(r, m))
+		if (m->block.role == BUFFER_IN && !in_chunks(r, m) && is_read_early(r, m) == early)
 			runs_put_copy(r, op, m->copy, 2, (const IntId[]){runs_number(r, 0), runs_number(r, 0)});
 	}
 }
@@ -215,6 +227,7 @@ void first_point_start(Runs *r) {
 	r->first = f;
 	for (uint32_t w = 0; w < f->windows.count; w++)
 		define_chunk(r, &f->windows.at[w]);
+	put_whole(r, K_START, true);
 	KFor *each = arena_alloc(k->arena, sizeof *each);
 	*each = (KFor){.step = kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, "chunk"),
 	               .end = runs_number(r, f->steps)};
@@ -228,33 +241,48 @@ void first_point_start(Runs *r) {
 		runs_put_copy(r, K_START, f->windows.at[w].copy, 1, &chunk);
 	drive_put(&r->d, K_YIELD, 0, NULL);
 	r->d.at = outer;
-	put_whole(r, K_START);
+	put_whole(r, K_START, false);
 }
 
 /* ---- what it computes ---------------------------------------------------------------------------------------------
  */
 
-/* A part of the operand's block in the first slot; `chunk` in place of the loop's step. */
+/* The start of a part, with `chunk` in place of the loop's step; what it is a multiple of in all steps. */
+static void set_chunk(Runs *r, KDim *dim, IntId chunk) {
+	Kernel *k = r->k;
+	const FirstPoint *f = r->first;
+	ValueId step = kernel_stmt(k, f->loop)->each->step;
+	int64_t by = 0, at;
+	if (dim->kind == KDIM_ALL || !int_reads(k, dim->start, step))
+		return;
+	for (int64_t j = 0; j < f->steps; j++)
+		by = int_is_const(k, int_substitute(k, dim->start, step, int_const(k, j)), &at) ? int_gcd(by, at) : 1;
+	dim->start = int_substitute(k, dim->start, step, chunk);
+	dim->multiple = by > 1 ? by : dim->multiple;
+}
+
+/* A part of the operand's block in the first slot, or of what is there whole; `chunk` in place of the loop's step. */
 static KArg in_first_slot(Runs *r, KArg x, IntId chunk) {
 	Kernel *k = r->k;
 	const KRef *ref = x.kind == KARG_REF ? &k->refs.at[x.ref] : NULL;
 	const Moved *m = ref ? moved_of(r, ref->buffer) : NULL;
 	KDim dims[KDIM_MAX] = {{.kind = KDIM_AT, .start = runs_number(r, 0), .size = 1}};
-	if (!m)
+	uint32_t slot = m != NULL;
+	if (!ref || (!m && chunk == NONE))
 		return x;
 	for (uint32_t d = 0; d < ref->rank; d++) {
-		dims[d + 1] = ref->dim[d];
-		if (chunk == NONE || ref->dim[d].kind != KDIM_RANGE)
-			continue;
-		dims[d + 1].start = int_binary(k, INT_MUL, chunk, runs_number(r, ref->dim[d].size));
-		dims[d + 1].multiple = ref->dim[d].size;
+		dims[d + slot] = ref->dim[d];
+		if (chunk != NONE)
+			set_chunk(r, &dims[d + slot], chunk);
 	}
-	return karg_ref(kernel_ref(k, m->window, ref->rank + 1, dims));
+	return karg_ref(kernel_ref(k, m ? m->window : ref->buffer, ref->rank + slot, dims));
 }
 
 static StmtId copy_first(Runs *r, StmtId s, ValueId *now, uint32_t count, IntId chunk) {
 	Kernel *k = r->k;
 	StmtId copy = kernel_copy(k, r->d.at.region, s, now, count, true);
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->result_count; i++)
+		k->values.at[kernel_stmt(k, copy)->result + i].as = kernel_stmt(k, s)->result + i;
 	for (uint32_t i = 0; i < kernel_stmt(k, copy)->arg_count; i++) {
 		KArg arg = in_first_slot(r, *kernel_arg(k, copy, i), chunk);
 		*kernel_arg(k, copy, i) = arg;
@@ -279,7 +307,6 @@ static void put_steps(Runs *r, ValueId *now, uint32_t count) {
 			x.value = now[x.value];
 		vec_push(k->arena, &args, x);
 		KParameter p = {PARAMETER_VALUE, kernel_value_like(k, each->carried.at[i])};
-		k->values.at[p.id].as = NONE;
 		vec_push(k->arena, &k->functions.at[step].parameters, p);
 		now[each->carried.at[i]] = p.id;
 	}
@@ -295,6 +322,7 @@ static void put_steps(Runs *r, ValueId *now, uint32_t count) {
 	for (uint32_t i = 0; i < kernel_stmt(k, loop)->result_count; i++) {
 		ValueId old = kernel_stmt(k, loop)->result + i;
 		now[old] = kernel_result_like(k, run, old, k->values.at[old].name);
+		k->values.at[now[old]].as = old;
 	}
 }
 
@@ -307,11 +335,13 @@ void first_point_compute(Runs *r, RegionId computes) {
 		if (kernel_stmt(k, s)->op == K_DEF)
 			kernel_move(k, s, k->body);
 	}
-	put_whole(r, K_WAIT);
+	put_whole(r, K_WAIT, true);
 	for (StmtId s = region_first(k, computes); s != NONE; s = kernel_stmt(k, s)->next) {
-		if (s == r->first->loop)
+		if (s == r->first->loop) {
 			put_steps(r, now, count);
-		else if (kernel_stmt(k, s)->op != K_PROGRAM_ID)
+			put_whole(r, K_WAIT, false);
+		} else if (kernel_stmt(k, s)->op != K_PROGRAM_ID) {
 			copy_first(r, s, now, count, NONE);
+		}
 	}
 }

@@ -10,9 +10,10 @@
 #include "codegen/costs/costs.h"
 #include "codegen/place/place.h"
 #include "codegen/rewrite/rewrite.h"
+#include "codegen/vmem/vmem.h"
 #include "src/config/config.h"
 
-/* Of what the kernel takes, percent. Each chunk's step ends with the latency of a matmul: by the profiler. */
+/* SAVES_PERCENT of what the kernel takes. Each chunk's step ends with the latency of a matmul: by the profiler. */
 enum { SAVES_PERCENT = 1, STEP_CYCLES = 300, LEAST_CYCLES = 20000 };
 
 static bool is_straight(const Loop *l) {
@@ -29,14 +30,14 @@ static bool can_chunk(const Planner *p) {
 	const Plan *plan = p->plan;
 	bool can = p->m->target->tensorcores == 1 && plan->loops.count == 1 && is_straight(&plan->loops.at[0]) &&
 	           plan->places.count == 0 && !plan->kept_bytes && !plan->keeps && !plan->remote && !plan->pieces &&
-	           !plan->strips && plan->scratches.count == 0 && plan->grid.count > 0 &&
+	           !plan->strips && plan->scratches.count == 0 && plan->kernel && plan->grid.count > 0 &&
 	           plan->grid.count <= RANK_MAX && grid_points(plan) > 1;
 	for (uint32_t i = 0; can && i < plan->operands.count; i++)
 		can = is_plain(&plan->operands.at[i]);
 	return can;
 }
 
-/* What the core waits for less, of the time of the whole kernel. */
+/* What the core waits for less where HBM is not busy all the time, of the time of the whole kernel. */
 static double saved(const Planner *p, const CoreTime *time) {
 	const Plan *plan = p->plan;
 	double bytes = 0, steps = (double)plan->loops.at[0].dim[0].full_steps;
@@ -52,6 +53,25 @@ static double saved(const Planner *p, const CoreTime *time) {
 	return (copies < computes ? copies : computes) * (steps - 1) / steps - steps * STEP_CYCLES;
 }
 
+/* Straight steps have it in registers and in the matrix unit; a loop's are handed it in VMEM. */
+static int64_t carried_bytes(const Plan *plan, const Target *t) {
+	const Kernel *k = plan->kernel;
+	int64_t bytes = 0;
+	for (StmtId s = region_first(k, k->body); s != NONE; s = kernel_stmt(k, s)->next)
+		for (uint32_t i = 0; kernel_stmt(k, s)->op == K_LOOP && i < kernel_stmt(k, s)->result_count; i++) {
+			const KValue *v = &k->values.at[kernel_stmt(k, s)->result + i];
+			bytes += vmem_bytes(t, v->dtype, v->rank, v->shape);
+		}
+	return bytes;
+}
+
+static void set_chunks(Planner *p, bool chunks) {
+	Plan *plan = p->plan;
+	plan->first_chunks = plan->kernel->first_chunks = chunks;
+	plan->first_bytes = chunks ? carried_bytes(plan, p->m->target) : 0;
+	plan_vmem(plan, p->m, false);
+}
+
 void plan_first_chunks(Planner *p) {
 	Plan *plan = p->plan;
 	Switch asked = (Switch)p->m->config.first_chunks.value;
@@ -60,12 +80,14 @@ void plan_first_chunks(Planner *p) {
 		return;
 	plan_time(plan, p->a, &time);
 	double less = saved(p, &time);
-	bool pays = time.cycles >= LEAST_CYCLES && less * 100 >= SAVES_PERCENT * time.cycles;
+	bool pays = time.cycles >= LEAST_CYCLES && time.compute > time.hbm && less * 100 >= SAVES_PERCENT * time.cycles;
 	if (!pays && asked != SWITCH_ON)
 		return;
-	plan->first_chunks = true;
-	if (plan->kernel)
-		plan->kernel->first_chunks = true;
+	set_chunks(p, true);
+	if (plan->vmem.total > plan_vmem_line(plan)) {
+		set_chunks(p, false);
+		return;
+	}
 	plan_walk_in_order(plan, "one core copies the blocks of the next point");
 	plan_fuse_nothing(p);
 	plan_remark(plan, "pallas_first_chunks: the first point's blocks come in %lld chunks: about %.0f cycles less",

@@ -260,6 +260,7 @@ void plan_vmem(Plan *plan, const Module *m, bool all) {
 	if (m->fenced) /* two of docs/coverage.md take 1% more than is counted otherwise */
 		spills = add_bytes(spills, spills / 8);
 	int64_t kept = add_bytes(add_bytes(plan->kept_bytes, plan->piece_bytes), plan->turned_bytes);
+	kept = add_bytes(kept, plan->first_bytes);
 	v->scratch = add_bytes(v->scratch, kept);
 	buffers = add_bytes(buffers, kept);
 	v->intermediates = spills + margin_bytes(m->target, plan->doubt, buffers, spills);
