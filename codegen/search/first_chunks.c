@@ -21,9 +21,13 @@ static bool is_straight(const Loop *l) {
 	return plain && !l->dim[0].computed && l->dim[0].full_steps > 1 && l->dim[0].tail == 0;
 }
 
+/* A copy of the kernel's own brings whole blocks. */
 static bool is_plain(const Operand *o) {
-	return o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && o->alias_of == NONE &&
-	       o->buffers == 2 && !(o->input && o->output);
+	bool plain = o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && o->alias_of == NONE &&
+	             o->buffers == 2 && !(o->input && o->output);
+	for (uint32_t d = 0; plain && d < o->rank; d++)
+		plain = o->shape[d] % o->block[d] == 0;
+	return plain;
 }
 
 static bool can_chunk(const Planner *p) {
