@@ -204,9 +204,10 @@ static void signature_end(KReader *r, Signature *s) {
 /* A signature's line, as long as no statement came. */
 static bool read_signature(KReader *r, void *data) {
 	static const char *const words[] = {
-		"grid",   "in",     "out",    "scratch",   "vmem_limit",    "mesh", "collective_id", "sparse_core",
-		"held",   "turns",  "strips", "unchecked", "cost_estimate", "ring", "blocks",        "unmasked",
-		"pieces", "chunks", "narrow", "turn_once", "first_chunks", "line",          NULL};
+		"grid",          "in",          "out",          "scratch",  "vmem_limit", "mesh",
+		"collective_id", "sparse_core", "held",         "turns",    "strips",     "unchecked",
+		"cost_estimate", "ring",        "blocks",       "unmasked", "pieces",     "chunks",
+		"narrow",        "turn_once",   "first_chunks", "line",     NULL};
 	Signature *s = data;
 	int which = 0;
 	while (words[which] && !kread_is(r, words[which]))

@@ -44,7 +44,7 @@ const char *runs_called(const Runs *r, const char *ref, const char *what);
 /* An int of an index map, at a point. */
 IntId runs_index_at(Runs *r, IntId index, IntId point);
 /* A function that makes a copy, called, and the copy started or waited for. */
-void runs_put_copy(Runs *r, uint16_t op, FunctionId copy, uint32_t count, const IntId *ints);
+void runs_put_copy(Runs *r, uint16_t op, FunctionId f, uint32_t count, const IntId *ints);
 /* A parameter of a function that is being made. */
 IntId runs_parameter(Runs *r, FunctionId f, const char *name);
 
