@@ -433,12 +433,12 @@ typedef struct Kernel {
 	bool narrow;    /* what two bfloat16 give is to be computed in it where it is rounded to it: rewrite_narrow.c */
 	bool chunks;    /* a factor that is computed beside its matmul is to be made in chunks: rewrite_chunks.c */
 	bool pieces;    /* what follows its matmuls is to be computed of pieces of their results: rewrite_pieces.c */
-	bool first_chunks; /* the first grid point's blocks are to come chunk by chunk of its loop: rewrite_runs.c */
-	int expected_steps;    /* of loops of which only data say how often they run, for estimates; 0: nobody says */
-	int64_t sparse_cores;  /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
-	int64_t subcores;      /* ... on so many vector subcores of each */
-	KStrips *strips;       /* rows are to be computed in strips of columns; NULL */
-	KRing *ring;           /* it is to run on a ring of devices; NULL */
+	bool first_chunks;    /* the first grid point's blocks are to come chunk by chunk of its loop: rewrite_runs.c */
+	int expected_steps;   /* of loops of which only data say how often they run, for estimates; 0: nobody says */
+	int64_t sparse_cores; /* it has no grid and runs on so many SparseCores, ...; 0: on a TensorCore */
+	int64_t subcores;     /* ... on so many vector subcores of each */
+	KStrips *strips;      /* rows are to be computed in strips of columns; NULL */
+	KRing *ring;          /* it is to run on a ring of devices; NULL */
 	VEC(uint32_t) line_of; /* by statement: its line in the text that it was read from; others are behind the end */
 } Kernel;
 
