@@ -77,7 +77,7 @@ static bool int_same(const KInt *x, const KInt *y) {
 }
 
 /* The one expression equal to it. Two with one hash are told apart by looking: the later one goes under the next. */
-static IntId int_intern(Kernel *k, KInt i) {
+IntId int_intern(Kernel *k, KInt i) {
 	for (uint64_t key = int_hash(&i);; key++) {
 		IntId at = map_get(&k->int_of, key);
 		if (at != NONE && int_same(&k->ints.at[at], &i))

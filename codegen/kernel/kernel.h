@@ -496,6 +496,8 @@ IntId int_value(Kernel *k, ValueId v);
 IntId int_binary(Kernel *k, IntKind kind, IntId a, IntId b);
 /* The same, of constants too: for who reads it. */
 IntId int_unfolded(Kernel *k, IntKind kind, IntId a, IntId b);
+/* That expression, as it is. */
+IntId int_intern(Kernel *k, KInt i);
 IntId int_choose(Kernel *k, IntId flag, IntId yes, IntId no);
 IntId int_turn(Kernel *k, IntId row, IntId step, IntId steps);
 IntId int_device(Kernel *k);

@@ -505,9 +505,9 @@ typedef struct Plan {
 	int64_t widened_bytes;  /* of these those for tables: build_tables.c */
 	bool chunks;            /* what the first step computes for others it computes in chunks: invariants.c */
 	bool pieces;            /* what follows matmuls is computed of pieces of their results: pieces.c */
-	bool first_chunks;      /* the first grid point's blocks come in chunks: first_chunks.c; */
-	int64_t first_bytes;    /* what its loop carries from chunk to chunk */
 	int64_t piece_bytes;    /* the scratch for it */
+	bool first_chunks;      /* the first grid point's blocks come in chunks: first_chunks.c */
+	int64_t first_bytes;    /* what its loop carries from chunk to chunk */
 	double turned_reads;  /* how often matmuls read each row of what several contract along its rows: turn_once.c */
 	VEC(Scratch) turned;  /* the scratch that it would take to turn that once */
 	int64_t turned_bytes; /* ... and takes; 0: nothing is turned once */

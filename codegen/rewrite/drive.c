@@ -24,6 +24,21 @@ ValueId drive_int(Driver *d, IntId i, const char *name, ValueId as) {
 	return v;
 }
 
+IntId drive_named(Driver *d, IntId i, const char *name) { return int_value(d->k, drive_int(d, i, name, NONE)); }
+
+IntId drive_parameter(Kernel *k, FunctionId f, const char *name) {
+	KParameter p = {PARAMETER_VALUE, kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, name)};
+	vec_push(k->arena, &k->functions.at[f].parameters, p);
+	return int_value(k, p.id);
+}
+
+void drive_put_copy(Driver *d, uint16_t op, FunctionId copy, uint32_t count, const KArg *args) {
+	StmtId call = drive_put(d, K_CALL, count, args);
+	kernel_stmt(d->k, call)->function = copy;
+	KArg made = karg_value(kernel_result(d->k, call, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
+	drive_put(d, op, 1, &made);
+}
+
 KArg drive_whole(Driver *d, BufferId buffer) { return karg_ref(kernel_ref(d->k, buffer, 0, NULL)); }
 
 static void store(Driver *d, BufferId buffer, KArg x) {
@@ -125,9 +140,7 @@ IntId drive_loaded(Driver *d, IntId id) {
 	i.a = drive_loaded(d, i.a);
 	i.b = drive_loaded(d, i.b);
 	i.c = drive_loaded(d, i.c);
-	return i.kind == INT_TURN ? int_turn(k, i.a, i.b, i.c)
-	       : i.c == NONE      ? int_unfolded(k, i.kind, i.a, i.b)
-	                          : int_choose(k, i.a, i.b, i.c);
+	return int_intern(k, i);
 }
 
 /* The subscript that cuts a window out of its operand: a range in each dim that is not whole. */

@@ -66,6 +66,12 @@ struct Driver {
 StmtId drive_put(Driver *d, uint16_t op, uint32_t arg_count, const KArg *args);
 /* A named int where statements go. */
 ValueId drive_int(Driver *d, IntId i, const char *name, ValueId as);
+/* The same as an int. */
+IntId drive_named(Driver *d, IntId i, const char *name);
+/* One more parameter of a function, an int. */
+IntId drive_parameter(Kernel *k, FunctionId f, const char *name);
+/* Calls a function that makes a copy, and starts that, or waits for it. */
+void drive_put_copy(Driver *d, uint16_t op, FunctionId copy, uint32_t count, const KArg *args);
 KArg drive_whole(Driver *d, BufferId buffer);
 /* A WHEN, into whose region statements go from here on; returns where they went before. */
 Cursor drive_when(Driver *d, IntId condition, const char *name);
@@ -141,8 +147,8 @@ void drive_read_scratch(Driver *d, ValueId *results);
 NextPoint drive_next_point(Driver *d, bool within);
 /* So many ints in SMEM, which are there from point to point, and what stands in one of them. */
 BufferId drive_counts(Kernel *k, int64_t count);
-void drive_store_count(Driver *d, BufferId counts, int64_t at, IntId count);
-IntId drive_load_count(Driver *d, BufferId counts, int64_t at, const char *name);
+void drive_store_count(Driver *d, BufferId counts, IntId at, IntId count);
+IntId drive_load_count(Driver *d, BufferId counts, IntId at, const char *name);
 /* Starts the copies of the first windows of a loop that runs elsewhere. */
 void drive_first_windows(Driver *d, Elsewhere there);
 

@@ -137,19 +137,19 @@ static FunctionId define_copy(Driver *d, uint32_t w, bool next) {
 
 /* ---- from point to point ---------------------------------------------------------------------------------------- */
 
-static KArg count_element(Kernel *k, BufferId counts, int64_t at) {
-	KDim dim = {.kind = KDIM_AT, .start = int_const(k, at), .size = 1};
+static KArg count_element(Kernel *k, BufferId counts, IntId at) {
+	KDim dim = {.kind = KDIM_AT, .start = at, .size = 1};
 	return karg_ref(kernel_ref(k, counts, 1, &dim));
 }
 
-void drive_store_count(Driver *d, BufferId counts, int64_t at, IntId count) {
+void drive_store_count(Driver *d, BufferId counts, IntId at, IntId count) {
 	KArg arg = karg_int(count);
 	StmtId s = drive_put(d, K_SCALAR, 1, &arg);
 	KArg value = karg_value(kernel_result(d->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, NULL));
 	drive_put(d, K_STORE, 2, (const KArg[]){count_element(d->k, counts, at), value});
 }
 
-IntId drive_load_count(Driver *d, BufferId counts, int64_t at, const char *name) {
+IntId drive_load_count(Driver *d, BufferId counts, IntId at, const char *name) {
 	KArg ref = count_element(d->k, counts, at);
 	return int_value(d->k,
 	                 kernel_result(d->k, drive_put(d, K_LOAD, 1, &ref), KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
@@ -163,8 +163,6 @@ static IntId both(Driver *d, IntId a, IntId b) {
 	int64_t known;
 	return int_is_const(d->k, a, &known) && known ? b : int_binary(d->k, INT_AND, a, b);
 }
-
-static IntId named_int(Driver *d, IntId i, const char *name) { return int_value(d->k, drive_int(d, i, name, NONE)); }
 
 /* Of what counts all points, the last dim fastest. */
 NextPoint drive_next_point(Driver *d, bool within) {
@@ -183,7 +181,7 @@ NextPoint drive_next_point(Driver *d, bool within) {
 	n.first = int_binary(k, INT_EQ, number, int_const(k, 0));
 	IntId after = int_binary(k, INT_ADD, number, int_const(k, 1));
 	IntId left =
-		named_int(d, within ? int_binary(k, INT_MIN, after, int_const(k, points - 1)) : after, "next_point");
+		drive_named(d, within ? int_binary(k, INT_MIN, after, int_const(k, points - 1)) : after, "next_point");
 	n.another = int_binary(k, INT_LT, within ? after : left, int_const(k, points));
 	for (uint32_t g = k->grid.count; g-- > 0;) {
 		IntId steps = int_const(k, k->grid.at[g].steps);
@@ -208,11 +206,11 @@ static void count_steps(Fori *f) {
 	f->point = drive_next_point(d, false);
 	f->counted = drive_counts(k, 1);
 	Cursor outer = drive_when(d, f->point.first, "start");
-	drive_store_count(d, f->counted, 0, int_const(k, 0));
+	drive_store_count(d, f->counted, int_const(k, 0), int_const(k, 0));
 	d->at = outer;
-	f->base = drive_load_count(d, f->counted, 0, "steps_before");
+	f->base = drive_load_count(d, f->counted, int_const(k, 0), "steps_before");
 	IntId steps = int_binary(k, INT_MAX, drive_total_steps(d), int_const(k, 1));
-	f->after = named_int(d, int_binary(k, INT_ADD, f->base, steps), "steps_after");
+	f->after = drive_named(d, int_binary(k, INT_ADD, f->base, steps), "steps_after");
 	f->unstarted = f->point.first;
 	f->there = (Elsewhere){f->point.program, f->point.point, k->grid.count, f->after};
 }
@@ -222,10 +220,10 @@ static void count_item(Fori *f) {
 	Driver *d = f->d;
 	Kernel *k = d->k;
 	f->counted = d->item->counts;
-	f->base = drive_load_count(d, f->counted, 0, "steps_before");
-	f->after = named_int(d, int_binary(k, INT_ADD, f->base, drive_total_steps(d)), "steps_after");
-	IntId started = drive_load_count(d, f->counted, 1, "started");
-	drive_store_count(d, f->counted, 1, int_const(k, 0));
+	f->base = drive_load_count(d, f->counted, int_const(k, 0), "steps_before");
+	f->after = drive_named(d, int_binary(k, INT_ADD, f->base, drive_total_steps(d)), "steps_after");
+	IntId started = drive_load_count(d, f->counted, int_const(k, 1), "started");
+	drive_store_count(d, f->counted, int_const(k, 1), int_const(k, 0));
 	f->unstarted = both(d, int_binary(k, INT_LT, int_const(k, 0), drive_total_steps(d)),
 	                    int_binary(k, INT_EQ, started, int_const(k, 0)));
 }
@@ -237,16 +235,8 @@ static uint32_t windows(const Fori *f) { return f->d->loop->windows.count; }
 static bool input_copied(const KWindow *w) { return w->dma && w->input; }
 static bool output_copied(const KWindow *w) { return w->dma && w->output; }
 
-static void put_call_of(Fori *f, uint16_t op, FunctionId function, uint32_t arg_count, const KArg *args) {
-	Driver *d = f->d;
-	StmtId call = drive_put(d, K_CALL, arg_count, args);
-	kernel_stmt(d->k, call)->function = function;
-	KArg copy = karg_value(kernel_result(d->k, call, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
-	drive_put(d, op, 1, &copy);
-}
-
 static void put_call(Fori *f, uint16_t op, uint32_t w, uint32_t arg_count, const KArg *args) {
-	put_call_of(f, op, f->copy[w], arg_count, args);
+	drive_put_copy(f->d, op, f->copy[w], arg_count, args);
 }
 
 /* Straight code that stands once for each number below `count`, from `from` on: the region, which ends with a yield. */
@@ -304,7 +294,7 @@ static void start_next(Fori *f) {
 			piece = karg_int(int_value(d->k, each->step));
 			args = 1;
 		}
-		put_call_of(f, K_START, f->next[w], args, &piece);
+		drive_put_copy(d, K_START, f->next[w], args, &piece);
 		if (args)
 			drive_put(d, K_YIELD, 0, NULL);
 		d->at = outer;
@@ -403,7 +393,7 @@ static void start_across(Fori *f) {
 	IntId last = int_binary(d->k, INT_EQ, next, drive_total_steps(d));
 	drive_when(d, d->item ? last : both(d, last, f->point.another), "across");
 	if (d->item) {
-		drive_store_count(d, f->counted, 0, f->after);
+		drive_store_count(d, f->counted, int_const(d->k, 0), f->after);
 		items_start_next(d);
 	} else {
 		start_next(f);
@@ -478,7 +468,7 @@ static void go_across(Fori *f) {
 				put_copy(f, K_WAIT, w, int_const(k, 0));
 		d->at = outer;
 	}
-	drive_store_count(d, f->counted, 0, f->after);
+	drive_store_count(d, f->counted, int_const(k, 0), f->after);
 }
 
 /* After the loop: the last results are still on their way. */

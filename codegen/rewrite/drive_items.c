@@ -241,15 +241,13 @@ static void find_items(Driver *d, const StmtId *loops, uint32_t count, Items *it
 
 static IntId number(const Driver *d, int64_t i) { return int_const(d->k, i); }
 static IntId below(const Driver *d, IntId a, IntId b) { return int_binary(d->k, INT_LT, a, b); }
-static IntId named(Driver *d, IntId i, const char *name) { return int_value(d->k, drive_int(d, i, name, NONE)); }
-
 /* How many items each loop has at a point. */
 static IntId *count_items(Driver *d, const Items *items, const ValueId *program, const IntId *point) {
 	Again a = {.d = d};
 	IntId *counts = arena_array(d->k->arena, items->at.count, sizeof *counts);
 	again_at(&a, program, point);
 	for (uint32_t i = 0; i < items->at.count; i++)
-		counts[i] = named(d, again_int(&a, items->at.at[i].steps), "count");
+		counts[i] = drive_named(d, again_int(&a, items->at.at[i].steps), "count");
 	return counts;
 }
 
@@ -275,18 +273,12 @@ static void start_item(Driver *d, const Item *item, const ValueId *program, cons
 	becomes(&a, k->ints.at[item->step].value, step);
 	IntId steps = again_int(&a, item->loop->dim[0].steps);
 	drive_when(&there, below(d, number(d, 0), steps), "first_windows");
-	drive_store_count(&there, item->counts, 1, number(d, 1));
-	IntId count = drive_load_count(&there, item->counts, 0, "steps_before");
+	drive_store_count(&there, item->counts, int_const(k, 1), number(d, 1));
+	IntId count = drive_load_count(&there, item->counts, int_const(k, 0), "steps_before");
 	again_windows(&a, item->loop);
 	uint32_t moved = a.from.count;
 	becomes(&a, NONE, NONE); /* room for one more */
 	drive_first_windows(&there, (Elsewhere){a.from.at, a.to.at, moved, count});
-}
-
-static IntId parameter(Kernel *k, FunctionId f, const char *name) {
-	KParameter p = {PARAMETER_VALUE, kernel_value(k, KTYPE_INT, DTYPE_I32, 0, NULL, name)};
-	vec_push(k->arena, &k->functions.at[f].parameters, p);
-	return int_value(k, p.id);
 }
 
 /* Which item is next: `loop`'s, at `step`, if that is one of its steps here; else the first of a loop behind it, or of
@@ -300,17 +292,17 @@ static NextItem find_next(Driver *d, const Items *items, const NextPoint *at, In
 	IntId *own = own_point(d, at->program);
 	IntId more = below(d, step, steps);
 	IntId here = first_with_items(d, items, count_items(d, items, at->program, own), loop);
-	here = named(d, int_choose(k, more, loop, here), "next_here");
+	here = drive_named(d, int_choose(k, more, loop, here), "next_here");
 	IntId there = first_with_items(d, items, count_items(d, items, at->program, at->point), NONE);
 	there = int_choose(k, at->another, there, number(d, -1));
 	IntId stays = int_binary(k, INT_LE, number(d, 0), here);
 	NextItem next = {.point = own};
-	next.loop = named(d, int_choose(k, stays, here, there), "next_loop");
-	next.step = named(d, int_choose(k, more, step, number(d, 0)), "next_step");
+	next.loop = drive_named(d, int_choose(k, stays, here, there), "next_loop");
+	next.step = drive_named(d, int_choose(k, more, step, number(d, 0)), "next_step");
 	for (uint32_t g = 0; g < k->grid.count; g++)
 		next.point[g] = k->grid.at[g].steps == 1
 		                        ? number(d, 0)
-		                        : named(d, int_choose(k, stays, own[g], at->point[g]), "point");
+		                        : drive_named(d, int_choose(k, stays, own[g], at->point[g]), "point");
 	return next;
 }
 
@@ -319,7 +311,8 @@ static void define_start_next(Driver *d, Items *items, const NextPoint *at) {
 	Kernel *k = d->k;
 	FunctionId f = items->start_next = kernel_function(k, FUNCTION_PLAIN, "start_next");
 	Cursor outer = drive_define(d, f);
-	IntId loop = parameter(k, f, "which"), item = parameter(k, f, "item"), count = parameter(k, f, "items");
+	IntId loop = drive_parameter(k, f, "which"), item = drive_parameter(k, f, "item"),
+	      count = drive_parameter(k, f, "items");
 	NextItem next = find_next(d, items, at, loop, int_binary(k, INT_ADD, item, number(d, 1)), count);
 	for (uint32_t i = 0; i < items->at.count; i++) {
 		Cursor before = drive_when(d, int_binary(k, INT_EQ, next.loop, number(d, i)), "next_item");
@@ -347,8 +340,8 @@ const Items *drive_items(Kernel *k, const StmtId *loops, uint32_t count) {
 	Cursor outer = drive_when(&d, next.first, "first_point");
 	for (uint32_t i = 0; i < items->at.count; i++) {
 		items->at.at[i].counts = drive_counts(k, 2);
-		drive_store_count(&d, items->at.at[i].counts, 0, number(&d, 0));
-		drive_store_count(&d, items->at.at[i].counts, 1, number(&d, 0));
+		drive_store_count(&d, items->at.at[i].counts, int_const(k, 0), number(&d, 0));
+		drive_store_count(&d, items->at.at[i].counts, int_const(k, 1), number(&d, 0));
 	}
 	d.at = outer;
 	define_start_next(&d, items, &next);

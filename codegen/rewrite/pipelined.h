@@ -18,6 +18,8 @@ bool block_moves(const Kernel *k, const KBuffer *b);
 bool points_can_run_inside(const Kernel *k);
 /* ... and some blocks are to be copied earlier than the grid's own pipeline does. */
 bool blocks_come_early(const Kernel *k);
+/* What is called as an operand is, without its `_ref`, with something behind. */
+const char *called_after(Kernel *k, const char *ref, const char *what);
 /* The operand as it was, whose array stays in HBM from now on. */
 KBuffer leave_in_hbm(Kernel *k, BufferId operand);
 

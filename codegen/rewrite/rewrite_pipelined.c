@@ -37,13 +37,17 @@ bool blocks_come_early(const Kernel *k) {
 	return early && points_can_run_inside(k);
 }
 
+const char *called_after(Kernel *k, const char *ref, const char *what) {
+	size_t length = strlen(ref), end = length > 4 && strcmp(ref + length - 4, "_ref") == 0 ? 4 : 0;
+	return arena_printf(k->arena, "%.*s_%s", (int)(length - end), ref, what);
+}
+
 KBuffer leave_in_hbm(Kernel *k, BufferId operand) {
 	KBuffer block = k->buffers.at[operand];
-	size_t length = strlen(block.name), end = length > 4 && strcmp(block.name + length - 4, "_ref") == 0 ? 4 : 0;
 	KBuffer *whole = &k->buffers.at[operand];
 	whole->space = KSPACE_HBM;
 	whole->shape = block.array;
-	whole->name = arena_printf(k->arena, "%.*s_hbm", (int)(length - end), block.name);
+	whole->name = called_after(k, block.name, "hbm");
 	whole->var = NULL;
 	whole->index = NULL;
 	whole->buffers = 0;

@@ -31,10 +31,6 @@ static bool blocks_fill(const KBuffer *b) {
 	return all;
 }
 
-static bool is_operand(const KBuffer *b) {
-	return (b->role == BUFFER_IN || b->role == BUFFER_OUT) && b->space == KSPACE_VMEM;
-}
-
 static bool names_blocks(const Kernel *k) {
 	bool ahead = false;
 	for (BufferId b = 0; b < k->buffers.count; b++)
@@ -42,14 +38,19 @@ static bool names_blocks(const Kernel *k) {
 	return ahead;
 }
 
-static bool is_wanted(Kernel *k) {
-	bool can = points_can_run_inside(k);
+static int64_t points_of(const Kernel *k) {
 	int64_t points = 1;
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		points *= k->grid.at[d].steps;
+	return points;
+}
+
+static bool is_wanted(Kernel *k) {
+	bool can = points_can_run_inside(k);
+	int64_t points = points_of(k);
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
-		can = can && (!is_operand(x) || !block_moves(k, x) || blocks_fill(x));
+		can = can && (!block_moves(k, x) || blocks_fill(x));
 	}
 	return (names_blocks(k) || k->first_chunks) && can && points > 1 && points <= POINTS_MAX;
 }
@@ -58,11 +59,6 @@ static bool is_wanted(Kernel *k) {
 
 static bool same_runs(const Track *a, const Track *b) {
 	return a->count == b->count && memcmp(a->index, b->index, a->count * sizeof *a->index) == 0;
-}
-
-const char *runs_called(const Runs *r, const char *ref, const char *what) {
-	size_t length = strlen(ref), end = length > 4 && strcmp(ref + length - 4, "_ref") == 0 ? 4 : 0;
-	return arena_printf(r->k->arena, "%.*s_%s", (int)(length - end), ref, what);
 }
 
 static uint32_t track_of(Runs *r, const KBuffer *block) {
@@ -82,13 +78,11 @@ static uint32_t track_of(Runs *r, const KBuffer *block) {
 	t.name = block->name;
 	if (found == r->tracks.count)
 		vec_push(r->k->arena, &r->tracks, t);
-	Track *track = &r->tracks.at[found];
-	track->in = track->in || block->role == BUFFER_IN;
-	track->out = track->out || block->role == BUFFER_OUT;
+	r->tracks.at[found].in = r->tracks.at[found].in || block->role == BUFFER_IN;
 	return found;
 }
 
-static const char *called(const Runs *r, const Track *t, const char *what) { return runs_called(r, t->name, what); }
+static const char *called(const Runs *r, const Track *t, const char *what) { return called_after(r->k, t->name, what); }
 
 /* What the points' references select of the block they select of its slot. */
 static void refer_to_slot(const Runs *r, const Moved *m) {
@@ -125,7 +119,7 @@ static void take_over(Runs *r, BufferId operand) {
 	shape[0] = slots;
 	memcpy(shape + 1, m.block.shape, m.block.rank * sizeof *shape);
 	m.window = kernel_scratch(k, KSPACE_VMEM, m.block.dtype, m.block.rank + 1, shape, m.block.name);
-	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots, runs_called(r, m.block.name, "sem"));
+	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots, called_after(k, m.block.name, "sem"));
 	vec_push(k->arena, &r->moved, m);
 }
 
@@ -145,19 +139,17 @@ static IntId place_of(const Runs *r, uint32_t dim, IntId point) {
 	return before == 1 ? place : int_binary(k, INT_REM, place, number(r, k->grid.at[dim].steps));
 }
 
-IntId runs_index_at(Runs *r, IntId index, IntId point) {
+static IntId index_at(Runs *r, IntId index, IntId point) {
 	for (uint32_t d = 0; d < r->k->grid.count; d++)
 		index = int_substitute(r->k, index, r->k->grid.at[d].at, place_of(r, d, point));
 	return drive_loaded(&r->d, index);
 }
 
-/* The part of the array that is the operand's block at a point. */
-static KArg block_at(Runs *r, const Moved *m, IntId point) {
+void runs_block_at(Runs *r, const Moved *m, IntId point, KDim *dims) {
 	Kernel *k = r->k;
-	KDim dims[KDIM_MAX];
 	for (uint32_t d = 0; d < m->block.rank; d++) {
 		int64_t size = m->block.shape[d];
-		IntId at = size == m->block.array[d] ? NONE : runs_index_at(r, m->block.index[d], point);
+		IntId at = size == m->block.array[d] ? NONE : index_at(r, m->block.index[d], point);
 		if (at == NONE)
 			dims[d] = (KDim){.kind = KDIM_ALL};
 		else
@@ -165,63 +157,35 @@ static KArg block_at(Runs *r, const Moved *m, IntId point) {
 			                 .start = size == 1 ? at : int_binary(k, INT_MUL, at, number(r, size)),
 			                 .size = size};
 	}
-	return karg_ref(kernel_ref(k, m->of, m->block.rank, dims));
+}
+
+static KArg block_at(Runs *r, const Moved *m, IntId point) {
+	KDim dims[KDIM_MAX];
+	runs_block_at(r, m, point, dims);
+	return karg_ref(kernel_ref(r->k, m->of, m->block.rank, dims));
 }
 
 static KArg slot_of(const Runs *r, BufferId b, IntId slot) { return karg_ref(element_at(r->k, b, slot)); }
 
 /* ---- statements ------------------------------------------------------------------------------------------------- */
 
-static IntId named(Runs *r, IntId i, const char *name) { return int_value(r->k, drive_int(&r->d, i, name, NONE)); }
-
-static IntId load_int(Runs *r, BufferId b, IntId at, const char *name) {
-	KArg ref = slot_of(r, b, at);
-	StmtId s = drive_put(&r->d, K_LOAD, 1, &ref);
-	return int_value(r->k, kernel_result(r->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
+static void put_start(Runs *r, const Track *t, IntId point, IntId slot) {
+	const KArg args[2] = {karg_int(point), karg_int(slot)};
+	kernel_stmt(r->k, drive_put(&r->d, K_CALL, 2, args))->function = t->start;
 }
 
-static KArg scalar(Runs *r, IntId i, const char *name) {
-	KArg arg = karg_int(i);
-	StmtId s = drive_put(&r->d, K_SCALAR, 1, &arg);
-	return karg_value(kernel_result(r->k, s, KTYPE_SCALAR, DTYPE_I32, 0, NULL, name));
-}
-
-static void store(Runs *r, BufferId b, IntId at, KArg what) {
-	drive_put(&r->d, K_STORE, 2, (const KArg[]){slot_of(r, b, at), what});
-}
-
-IntId runs_parameter(Runs *r, FunctionId f, const char *name) {
-	KParameter p = {PARAMETER_VALUE, kernel_value(r->k, KTYPE_INT, DTYPE_I32, 0, NULL, name)};
-	vec_push(r->k->arena, &r->k->functions.at[f].parameters, p);
-	return int_value(r->k, p.id);
-}
-
-static StmtId put_call(Runs *r, FunctionId f, uint32_t count, const IntId *ints) {
-	KArg args[2];
-	for (uint32_t i = 0; i < count; i++)
-		args[i] = karg_int(ints[i]);
-	StmtId s = drive_put(&r->d, K_CALL, count, args);
-	kernel_stmt(r->k, s)->function = f;
-	return s;
-}
-
-void runs_put_copy(Runs *r, uint16_t op, FunctionId f, uint32_t count, const IntId *ints) {
-	StmtId s = put_call(r, f, count, ints);
-	KArg copy = karg_value(kernel_result(r->k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, NULL));
-	drive_put(&r->d, op, 1, &copy);
-}
-
-static void put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot) {
-	runs_put_copy(r, op, m->copy, 2, (const IntId[]){point, slot});
+void runs_put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot) {
+	const KArg args[2] = {karg_int(point), karg_int(slot)};
+	drive_put_copy(&r->d, op, m->copy, 2, args);
 }
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */
 
 static void define_copy(Runs *r, Moved *m) {
 	Kernel *k = r->k;
-	m->copy = kernel_function(k, FUNCTION_PLAIN, runs_called(r, m->block.name, "copy"));
+	m->copy = kernel_function(k, FUNCTION_PLAIN, called_after(k, m->block.name, "copy"));
 	Cursor outer = drive_define(&r->d, m->copy);
-	IntId point = runs_parameter(r, m->copy, "of_point"), slot = runs_parameter(r, m->copy, "to_slot");
+	IntId point = drive_parameter(r->k, m->copy, "of_point"), slot = drive_parameter(r->k, m->copy, "to_slot");
 	KArg hbm = block_at(r, m, point), vmem = slot_of(r, m->window, slot);
 	bool out = m->block.role == BUFFER_OUT;
 	const KArg args[3] = {out ? vmem : hbm, out ? hbm : vmem, slot_of(r, m->semaphore, slot)};
@@ -235,12 +199,11 @@ static void define_copy(Runs *r, Moved *m) {
 static void define_start(Runs *r, Track *t) {
 	t->start = kernel_function(r->k, FUNCTION_PLAIN, called(r, t, "start"));
 	Cursor outer = drive_define(&r->d, t->start);
-	IntId point = runs_parameter(r, t->start, "of_point"), slot = runs_parameter(r, t->start, "to_slot");
-	Cursor function = drive_when(&r->d, int_binary(r->k, INT_LT, point, number(r, r->points)), "another");
+	IntId point = drive_parameter(r->k, t->start, "of_point"), slot = drive_parameter(r->k, t->start, "to_slot");
+	drive_when(&r->d, int_binary(r->k, INT_LT, point, number(r, r->points)), "another");
 	for (uint32_t i = 0; i < r->moved.count; i++)
 		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_IN)
-			put_copy(r, K_START, &r->moved.at[i], point, slot);
-	r->d.at = function;
+			runs_put_copy(r, K_START, &r->moved.at[i], point, slot);
 	r->d.at = outer;
 }
 
@@ -253,11 +216,10 @@ static IntId changes(Runs *r, Track *t, IntId point) {
 			return t->new = other->new;
 	IntId before = int_binary(r->k, INT_SUB, point, number(r, 1)), same = NONE;
 	for (uint32_t i = 0; i < t->count; i++) {
-		IntId one = int_binary(r->k, INT_EQ, runs_index_at(r, t->index[i], point),
-		                       runs_index_at(r, t->index[i], before));
+		IntId one = int_binary(r->k, INT_EQ, index_at(r, t->index[i], point), index_at(r, t->index[i], before));
 		same = same == NONE ? one : int_binary(r->k, INT_AND, same, one);
 	}
-	return t->new = named(r, int_choose(r->k, same, number(r, 0), number(r, 1)), called(r, t, "new"));
+	return t->new = drive_named(&r->d, int_choose(r->k, same, number(r, 0), number(r, 1)), called(r, t, "new"));
 }
 
 /* Lists the runs; what has so many more slots than one as the first runs have copies on their way is left. */
@@ -266,19 +228,22 @@ static void find_runs(Runs *r) {
 	KArgs args = {0}, counts = {0};
 	FunctionId find = kernel_function(k, FUNCTION_FORI, "find_runs");
 	for (uint32_t i = 0; i < r->tracks.count; i++)
-		store(r, r->tracks.at[i].runs, number(r, 0), scalar(r, number(r, 0), NULL));
+		drive_store_count(&r->d, r->tracks.at[i].runs, number(r, 0), number(r, 0));
 	Cursor outer = drive_define(&r->d, find);
-	IntId step = runs_parameter(r, find, "step");
+	IntId step = drive_parameter(r->k, find, "step");
 	vec_push(k->arena, &args, karg_int(number(r, r->points - 1)));
-	IntId point = named(r, int_binary(k, INT_ADD, step, number(r, 1)), "point");
-	KArg first = scalar(r, point, r->tracks.count > 1 ? "first" : NULL);
+	IntId point = drive_named(&r->d, int_binary(k, INT_ADD, step, number(r, 1)), "point");
+	KArg first = karg_int(point); /* a value, once for all lists */
+	StmtId scalar = drive_put(&r->d, K_SCALAR, 1, &first);
+	first = karg_value(
+		kernel_result(k, scalar, KTYPE_SCALAR, DTYPE_I32, 0, NULL, r->tracks.count > 1 ? "first" : NULL));
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		Track *t = &r->tracks.at[i];
-		IntId count = runs_parameter(r, find, called(r, t, "count"));
-		store(r, t->runs, count, first);
+		IntId count = drive_parameter(r->k, find, called(r, t, "count"));
+		drive_put(&r->d, K_STORE, 2, (const KArg[]){slot_of(r, t->runs, count), first});
 		vec_push(k->arena, &args, karg_int(number(r, 1)));
 		IntId after = int_binary(k, INT_ADD, count, changes(r, t, point));
-		vec_push(k->arena, &counts, karg_int(named(r, after, called(r, t, "counted"))));
+		vec_push(k->arena, &counts, karg_int(drive_named(&r->d, after, called(r, t, "counted"))));
 	}
 	drive_put(&r->d, K_RETURN, counts.count, counts.at);
 	r->d.at = outer;
@@ -289,8 +254,9 @@ static void find_runs(Runs *r) {
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		IntId count = int_value(k, kernel_stmt(k, s)->result + i);
 		for (int n = 0; n < r->tracks.at[i].slots; n++)
-			store(r, r->tracks.at[i].runs, n ? int_binary(k, INT_ADD, count, number(r, n)) : count,
-			      scalar(r, number(r, r->points), NULL));
+			drive_store_count(&r->d, r->tracks.at[i].runs,
+			                  n ? int_binary(k, INT_ADD, count, number(r, n)) : count,
+			                  number(r, r->points));
 	}
 }
 
@@ -311,15 +277,15 @@ static int64_t late_start(const Runs *r, const Track *t) {
 /* Of the runs behind the first, those that have slots. */
 static void start_next(Runs *r, const Track *t) {
 	for (int run = 1; run + !r->first < t->slots; run++) {
-		IntId point = load_int(r, t->runs, number(r, run), called(r, t, "run"));
-		put_call(r, t->start, 2, (const IntId[]){point, number(r, run)});
+		IntId point = drive_load_count(&r->d, t->runs, number(r, run), called(r, t, "run"));
+		put_start(r, t, point, number(r, run));
 	}
 }
 
 static void put_first(Runs *r) {
 	for (uint32_t i = 0; !r->first && i < r->tracks.count; i++)
 		if (r->tracks.at[i].in && r->tracks.at[i].slots > 1)
-			put_call(r, r->tracks.at[i].start, 2, (const IntId[]){number(r, 0), number(r, 0)});
+			put_start(r, &r->tracks.at[i], number(r, 0), number(r, 0));
 	if (r->first)
 		first_point_start(r);
 	for (uint32_t i = 0; i < r->moved.count; i++)
@@ -343,11 +309,12 @@ static IntId slot_after(Runs *r, const Track *t, IntId slot) {
 static void change_out(Runs *r, const Track *t, const Moved *m, IntId point) {
 	IntId before = int_binary(r->k, INT_SUB, point, number(r, 1));
 	Cursor outer = drive_when(&r->d, int_binary(r->k, INT_GT, point, number(r, 0)), "ended");
-	put_copy(r, K_START, m, before, t->slot);
+	runs_put_copy(r, K_START, m, before, t->slot);
 	r->d.at = outer;
 	IntId run = t->run, slots = number(r, t->slots);
 	outer = drive_when(&r->d, int_binary(r->k, INT_GE, run, slots), "reuse");
-	put_copy(r, K_WAIT, m, load_int(r, t->runs, int_binary(r->k, INT_SUB, run, slots), "gone"), t->now);
+	runs_put_copy(r, K_WAIT, m, drive_load_count(&r->d, t->runs, int_binary(r->k, INT_SUB, run, slots), "gone"),
+	              t->now);
 	r->d.at = outer;
 }
 
@@ -356,10 +323,10 @@ static void change_out(Runs *r, const Track *t, const Moved *m, IntId point) {
 static void bring_back(Runs *r, const Track *t, const Moved *m, IntId point) {
 	Kernel *k = r->k;
 	const Visited *v = m->visited;
-	IntId place = named(r, runs_index_at(r, m->block.index[0], point), called(r, t, "block"));
+	IntId place = drive_named(&r->d, index_at(r, m->block.index[0], point), called(r, t, "block"));
 	KDim *dim = arena_array(k->arena, 1, sizeof *dim);
 	*dim = (KDim){.kind = KDIM_RANGE, .start = place, .size = 1};
-	IntId seen = load_int(r, v->seen, place, "seen");
+	IntId seen = drive_load_count(&r->d, v->seen, place, "seen");
 	Cursor outer = drive_when(&r->d, int_binary(k, INT_GT, seen, number(r, 0)), "again");
 	KArg parts[] = {karg_ref(kernel_ref(k, m->of, 1, dim)), slot_of(r, m->window, t->now),
 	                slot_of(r, v->semaphore, number(r, 0))};
@@ -368,7 +335,7 @@ static void bring_back(Runs *r, const Track *t, const Moved *m, IntId point) {
 	drive_put(&r->d, K_START, 1, &back);
 	drive_put(&r->d, K_WAIT, 1, &back);
 	r->d.at = outer;
-	store(r, v->seen, place, scalar(r, number(r, 1), NULL));
+	drive_store_count(&r->d, v->seen, place, number(r, 1));
 }
 
 /* What the first point of a run does before it computes. */
@@ -377,8 +344,8 @@ static void begin_run(Runs *r, Track *t, IntId point) {
 	Cursor outer = drive_when(&r->d, t->new, called(r, t, "changes"));
 	if (t->in) {
 		IntId ahead = int_binary(r->k, INT_ADD, t->run, number(r, t->slots - 1));
-		IntId from = t->slots > 1 ? load_int(r, t->runs, ahead, called(r, t, "ahead")) : point;
-		put_call(r, t->start, 2, (const IntId[]){from, old});
+		IntId from = t->slots > 1 ? drive_load_count(&r->d, t->runs, ahead, called(r, t, "ahead")) : point;
+		put_start(r, t, from, old);
 	}
 	for (uint32_t i = 0; i < r->moved.count; i++)
 		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_OUT)
@@ -388,7 +355,7 @@ static void begin_run(Runs *r, Track *t, IntId point) {
 			bring_back(r, t, &r->moved.at[i], point);
 	for (uint32_t i = 0; i < r->moved.count; i++)
 		if (&r->tracks.at[r->moved.at[i].track] == t && r->moved.at[i].block.role == BUFFER_IN)
-			put_copy(r, K_WAIT, &r->moved.at[i], point, t->now);
+			runs_put_copy(r, K_WAIT, &r->moved.at[i], point, t->now);
 	r->d.at = outer;
 }
 
@@ -401,13 +368,13 @@ static void put_last(Runs *r, StmtId loop) {
 		IntId last = number(r, r->points - 1);
 		if (m->block.role != BUFFER_OUT)
 			continue;
-		put_copy(r, K_START, m, last, slot);
+		runs_put_copy(r, K_START, m, last, slot);
 		Cursor outer = drive_when(&r->d, int_binary(r->k, INT_GT, runs, number(r, 1)), "drain");
 		IntId before = int_binary(r->k, INT_SUB, runs, number(r, 2));
-		put_copy(r, K_WAIT, m, load_int(r, r->tracks.at[m->track].runs, before, "gone"),
-		         int_binary(r->k, INT_SUB, number(r, 1), slot));
+		runs_put_copy(r, K_WAIT, m, drive_load_count(&r->d, r->tracks.at[m->track].runs, before, "gone"),
+		              int_binary(r->k, INT_SUB, number(r, 1), slot));
 		r->d.at = outer;
-		put_copy(r, K_WAIT, m, last, slot);
+		runs_put_copy(r, K_WAIT, m, last, slot);
 	}
 }
 
@@ -433,24 +400,24 @@ static FunctionId define_body(Runs *r, RegionId computes) {
 	Kernel *k = r->k;
 	FunctionId body = kernel_function(k, FUNCTION_FORI, "body");
 	Cursor outer = drive_define(&r->d, body);
-	IntId point = runs_parameter(r, body, r->first ? "step" : "point");
+	IntId point = drive_parameter(r->k, body, r->first ? "step" : "point");
 	KArgs carried = {0};
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		Track *t = &r->tracks.at[i];
-		t->run = runs_parameter(r, body, called(r, t, "run"));
-		t->slot = runs_parameter(r, body, called(r, t, "slot"));
+		t->run = drive_parameter(r->k, body, called(r, t, "run"));
+		t->slot = drive_parameter(r->k, body, called(r, t, "slot"));
 	}
 	if (r->first)
-		point = named(r, int_binary(k, INT_ADD, point, number(r, 1)), "point");
+		point = drive_named(&r->d, int_binary(k, INT_ADD, point, number(r, 1)), "point");
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		Track *t = &r->tracks.at[i];
 		IntId run = t->run, slot = t->slot;
-		IntId first = load_int(r, t->runs, run, called(r, t, "first"));
+		IntId first = drive_load_count(&r->d, t->runs, run, called(r, t, "first"));
 		t->new = int_binary(k, INT_EQ, first, point);
 		IntId now = int_choose(k, t->new, slot_after(r, t, slot), slot);
-		t->now = named(r, now, called(r, t, "slot_now"));
+		t->now = drive_named(&r->d, now, called(r, t, "slot_now"));
 		IntId next = int_choose(k, t->new, int_binary(k, INT_ADD, run, number(r, 1)), run);
-		t->next = named(r, next, called(r, t, "run_next"));
+		t->next = drive_named(&r->d, next, called(r, t, "run_next"));
 	}
 	for (uint32_t i = 0; i < r->tracks.count; i++)
 		begin_run(r, &r->tracks.at[i], point);
@@ -494,21 +461,18 @@ static void run_points(Runs *r, FunctionId body) {
 }
 
 void rewrite_runs(Kernel *k) {
-	Runs r = {.k = k, .points = 1, .refs = k->refs.count};
+	Runs r = {.k = k, .points = points_of(k), .refs = k->refs.count};
 	BufferId operands = k->buffers.count;
 	bool wanted = is_wanted(k), chunks = k->first_chunks;
 	k->first_chunks = false;
 	if (!wanted)
 		return;
-	for (uint32_t d = 0; d < k->grid.count; d++)
-		r.points *= k->grid.at[d].steps;
 	r.d = (Driver){.k = k, .at = {k->body, NONE}};
 	r.first = chunks ? first_point_find(&r) : NULL;
 	if (chunks && !r.first && !names_blocks(k))
 		return;
 	for (BufferId b = 0; b < operands; b++)
-		if (is_operand(&k->buffers.at[b]))
-			take_over(&r, b);
+		take_over(&r, b);
 	for (uint32_t i = 0; i < r.tracks.count; i++) {
 		int64_t count = r.points + r.tracks.at[i].slots;
 		const char *name = called(&r, &r.tracks.at[i], "runs_ref");

@@ -257,7 +257,6 @@ static ValueId program_id(const Travel *r, int64_t dim, const char *name) {
 }
 
 /* A name for an int where statements go. */
-static IntId named(Travel *r, IntId i, const char *name) { return int_value(r->k, drive_int(&r->d, i, name, NONE)); }
 
 static void set_index_maps(Travel *r, ValueId turn, ValueId tile) {
 	Kernel *k = r->k;
@@ -346,7 +345,7 @@ void ring_set_grid(Travel *r) {
 	r->step = step_of_tile(r);
 	r->here[1] = r->tile = int_value(k, program_id(r, 1, "tile"));
 	r->here[0] = r->turn = int_value(k, program_id(r, 0, "turn"));
-	r->step = r->k->ints.at[r->step].kind == INT_CONST ? r->step : named(r, r->step, "step");
+	r->step = r->k->ints.at[r->step].kind == INT_CONST ? r->step : drive_named(&r->d, r->step, "step");
 	set_program_ids(r, &ids);
 }
 

@@ -9,7 +9,7 @@ typedef struct Track {
 	IntId index[KDIM_MAX]; /* what tells their blocks: ints that are no constants */
 	uint32_t count;
 	int slots;
-	bool in, out;
+	bool in; /* inputs are among them */
 	const char *name;
 	BufferId runs; /* in SMEM: the first point of each run, and behind the last the number of points */
 	FunctionId start;
@@ -35,21 +35,17 @@ typedef struct Runs {
 	RefId refs; /* those before are of what computes a point */
 	VEC(Track) tracks;
 	VEC(Moved) moved;
-	const FirstPoint *first; /* the first point has code of its own; NULL */
+	FirstPoint *first; /* the first point has code of its own; NULL */
 } Runs;
 
 static inline IntId runs_number(const Runs *r, int64_t n) { return int_const(r->k, n); }
-/* What a function, or a value, of an operand is called. */
-const char *runs_called(const Runs *r, const char *ref, const char *what);
-/* An int of an index map, at a point. */
-IntId runs_index_at(Runs *r, IntId index, IntId point);
-/* A function that makes a copy, called, and the copy started or waited for. */
-void runs_put_copy(Runs *r, uint16_t op, FunctionId f, uint32_t count, const IntId *ints);
-/* A parameter of a function that is being made. */
-IntId runs_parameter(Runs *r, FunctionId f, const char *name);
+/* The part of the array that is the operand's block at a point, dim by dim. */
+void runs_block_at(Runs *r, const Moved *m, IntId point, KDim *dims);
+/* Starts the copy of a point's block, or waits for it. */
+void runs_put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot);
 
 /* runs_first.c: NULL if what computes a point, the kernel's body, is not such; before anything is changed. */
-const FirstPoint *first_point_find(Runs *r);
+FirstPoint *first_point_find(Runs *r);
 /* The chunks' copies, and what else the first point reads. */
 void first_point_start(Runs *r);
 /* What computes it, out of what computes the others. */

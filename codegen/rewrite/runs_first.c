@@ -7,6 +7,7 @@
  *                       acc)                          acc = call step(x_ref[0, :, j * 512 +: 512], ..., acc)
  *     }                                             }
  *                                                   acc = fori (4) first_step(acc) */
+#include "pipelined.h"
 #include "runs.h"
 
 typedef struct ChunkWindow {
@@ -24,17 +25,6 @@ struct FirstPoint {
 };
 
 /* ---- whether it is such ----------------------------------------------------------------------------------------- */
-
-static bool is_moved(const Kernel *k, BufferId b) {
-	const KBuffer *x = &k->buffers.at[b];
-	int64_t number;
-	if ((x->role != BUFFER_IN && x->role != BUFFER_OUT) || x->space != KSPACE_VMEM)
-		return false;
-	for (uint32_t d = 0; d < x->rank; d++)
-		if (!int_is_const(k, x->index[d], &number))
-			return true;
-	return false;
-}
 
 /* Straight steps of one call each, which hand on what it gives. */
 static bool is_chunk_loop(const Kernel *k, StmtId s, FirstPoint *f) {
@@ -83,16 +73,12 @@ static bool add_window(Kernel *k, FirstPoint *f, RefId ref) {
 	return w.dim != NONE;
 }
 
-static bool reads_only_loop(const Kernel *k, const FirstPoint *f, RefId ref, bool *in_loop) {
-	*in_loop = false;
-	for (uint32_t i = 0; i < kernel_stmt(k, f->call)->arg_count; i++) {
-		const KArg *x = kernel_arg(k, f->call, i);
-		*in_loop = *in_loop || (x->kind == KARG_REF && x->ref == ref);
-	}
+/* The operand's block comes in chunks, which nothing but the loop's call may read. */
+static bool is_in_chunks(const FirstPoint *f, BufferId of) {
 	for (uint32_t w = 0; w < f->windows.count; w++)
-		if (f->windows.at[w].of == k->refs.at[ref].buffer && !*in_loop)
-			return false;
-	return true;
+		if (f->windows.at[w].of == of)
+			return true;
+	return false;
 }
 
 typedef struct Look {
@@ -121,17 +107,16 @@ static void look_at(Kernel *k, StmtId s, void *data) {
 			            kernel_stmt(k, k->values.at[x->value].def)->region != look->body;
 		if (x->kind != KARG_REF)
 			continue;
-		bool in_loop;
 		const KRef *ref = &k->refs.at[x->ref];
-		look->can = look->can && reads_only_loop(k, look->f, x->ref, &in_loop) &&
-		            (top || !is_moved(k, ref->buffer));
+		look->can = look->can && !is_in_chunks(look->f, ref->buffer) &&
+		            (top || !block_moves(k, &k->buffers.at[ref->buffer]));
 		for (uint32_t d = 0; d < ref->rank; d++)
 			look->can = look->can &&
 			            (ref->dim[d].kind == KDIM_ALL || int_is_const(k, ref->dim[d].start, &number));
 	}
 }
 
-const FirstPoint *first_point_find(Runs *r) {
+FirstPoint *first_point_find(Runs *r) {
 	Kernel *k = r->k;
 	FirstPoint *f = arena_alloc(k->arena, sizeof *f);
 	*f = (FirstPoint){.loop = NONE};
@@ -142,7 +127,7 @@ const FirstPoint *first_point_find(Runs *r) {
 		return NULL;
 	for (uint32_t i = 0; i < kernel_stmt(k, f->call)->arg_count; i++) {
 		const KArg *x = kernel_arg(k, f->call, i);
-		bool chunks = x->kind == KARG_REF && is_moved(k, k->refs.at[x->ref].buffer);
+		bool chunks = x->kind == KARG_REF && block_moves(k, &k->buffers.at[k->refs.at[x->ref].buffer]);
 		if (x->kind == KARG_INT || (chunks && !add_window(k, f, x->ref)))
 			return NULL;
 	}
@@ -151,7 +136,7 @@ const FirstPoint *first_point_find(Runs *r) {
 	return look.can ? f : NULL;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------------ */
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 static const Moved *moved_of(const Runs *r, BufferId of) {
 	for (uint32_t i = 0; i < r->moved.count; i++)
@@ -160,36 +145,25 @@ static const Moved *moved_of(const Runs *r, BufferId of) {
 	return NULL;
 }
 
-static bool in_chunks(const Runs *r, const Moved *m) {
-	for (uint32_t w = 0; w < r->first->windows.count; w++)
-		if (r->first->windows.at[w].of == m->of)
-			return true;
-	return false;
-}
-
 /* Chunk j of the first point's block, into the first slot. */
 static void define_chunk(Runs *r, ChunkWindow *w) {
 	Kernel *k = r->k;
 	const Moved *m = moved_of(r, w->of);
 	KDim hbm[KDIM_MAX], vmem[KDIM_MAX] = {{.kind = KDIM_AT, .start = runs_number(r, 0), .size = 1}};
 	w->semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &r->first->steps,
-	                              runs_called(r, m->block.name, "first_sem"));
-	w->copy = kernel_function(k, FUNCTION_PLAIN, runs_called(r, m->block.name, "first"));
+	                              called_after(k, m->block.name, "first_sem"));
+	w->copy = kernel_function(k, FUNCTION_PLAIN, called_after(k, m->block.name, "first"));
 	Cursor outer = drive_define(&r->d, w->copy);
-	IntId chunk = runs_parameter(r, w->copy, "chunk");
+	IntId chunk = drive_parameter(k, w->copy, "chunk");
 	IntId start = int_binary(k, INT_MUL, chunk, runs_number(r, w->size));
-	for (uint32_t d = 0; d < m->block.rank; d++) {
-		int64_t size = m->block.shape[d];
-		bool all = size == m->block.array[d], chunks = d == w->dim;
-		IntId at = int_binary(k, INT_MUL, runs_index_at(r, m->block.index[d], runs_number(r, 0)),
-		                      runs_number(r, size));
-		hbm[d] = all && !chunks ? (KDim){.kind = KDIM_ALL}
-		                        : (KDim){.kind = KDIM_RANGE, .start = at, .size = chunks ? w->size : size};
-		if (chunks)
-			hbm[d].start = all ? start : int_binary(k, INT_ADD, at, start);
-		vmem[d + 1] =
-			chunks ? (KDim){.kind = KDIM_RANGE, .start = start, .size = w->size} : (KDim){.kind = KDIM_ALL};
-	}
+	runs_block_at(r, m, runs_number(r, 0), hbm);
+	for (uint32_t d = 0; d < m->block.rank; d++)
+		vmem[d + 1] = (KDim){.kind = KDIM_ALL};
+	vmem[w->dim + 1] = (KDim){.kind = KDIM_RANGE, .start = start, .size = w->size};
+	KDim *cut = &hbm[w->dim];
+	*cut = (KDim){.kind = KDIM_RANGE,
+	              .start = cut->kind == KDIM_ALL ? start : int_binary(k, INT_ADD, cut->start, start),
+	              .size = w->size};
 	KDim one = {.kind = KDIM_AT, .start = chunk, .size = 1};
 	const KArg args[3] = {karg_ref(kernel_ref(k, m->of, m->block.rank, hbm)),
 	                      karg_ref(kernel_ref(k, m->window, m->block.rank + 1, vmem)),
@@ -216,15 +190,14 @@ static bool is_read_early(const Runs *r, const Moved *m) {
 static void put_whole(Runs *r, uint16_t op, bool early) {
 	for (uint32_t i = 0; i < r->moved.count; i++) {
 		const Moved *m = &r->moved.at[i];
-		if (m->block.role == BUFFER_IN && !in_chunks(r, m) && is_read_early(r, m) == early)
-			runs_put_copy(r, op, m->copy, 2, (const IntId[]){runs_number(r, 0), runs_number(r, 0)});
+		if (m->block.role == BUFFER_IN && !is_in_chunks(r->first, m->of) && is_read_early(r, m) == early)
+			runs_put_copy(r, op, m, runs_number(r, 0), runs_number(r, 0));
 	}
 }
 
 void first_point_start(Runs *r) {
 	Kernel *k = r->k;
-	FirstPoint *f = arena_copy(k->arena, r->first, 1, sizeof *f);
-	r->first = f;
+	FirstPoint *f = r->first;
 	for (uint32_t w = 0; w < f->windows.count; w++)
 		define_chunk(r, &f->windows.at[w]);
 	put_whole(r, K_START, true);
@@ -235,17 +208,16 @@ void first_point_start(Runs *r) {
 	RegionId body = kernel_region(k, s);
 	kernel_stmt(k, s)->each = each;
 	kernel_stmt(k, s)->body = body;
-	IntId chunk = int_value(k, each->step);
+	KArg chunk = karg_int(int_value(k, each->step));
 	Cursor outer = drive_into(&r->d, body);
 	for (uint32_t w = 0; w < f->windows.count; w++)
-		runs_put_copy(r, K_START, f->windows.at[w].copy, 1, &chunk);
+		drive_put_copy(&r->d, K_START, f->windows.at[w].copy, 1, &chunk);
 	drive_put(&r->d, K_YIELD, 0, NULL);
 	r->d.at = outer;
 	put_whole(r, K_START, false);
 }
 
-/* ---- what it computes ---------------------------------------------------------------------------------------------
- */
+/* ---- what it computes ------------------------------------------------------------------------------------------- */
 
 /* The start of a part, with `chunk` in place of the loop's step; what it is a multiple of in all steps. */
 static void set_chunk(Runs *r, KDim *dim, IntId chunk) {
@@ -299,7 +271,7 @@ static void put_steps(Runs *r, ValueId *now, uint32_t count) {
 	FunctionId step = kernel_function(k, FUNCTION_FORI, "first_step");
 	KArgs args = {0}, results = {0};
 	Cursor outer = drive_define(&r->d, step);
-	IntId chunk = runs_parameter(r, step, "chunk");
+	IntId chunk = drive_parameter(k, step, "chunk");
 	vec_push(k->arena, &args, karg_int(runs_number(r, f->steps)));
 	for (uint32_t i = 0; i < each->carried.count; i++) {
 		KArg x = *kernel_arg(k, loop, i);
@@ -311,7 +283,7 @@ static void put_steps(Runs *r, ValueId *now, uint32_t count) {
 		now[each->carried.at[i]] = p.id;
 	}
 	for (uint32_t w = 0; w < f->windows.count; w++)
-		runs_put_copy(r, K_WAIT, f->windows.at[w].copy, 1, &chunk);
+		drive_put_copy(&r->d, K_WAIT, f->windows.at[w].copy, 1, &(KArg){.kind = KARG_INT, .index = chunk});
 	StmtId call = copy_first(r, f->call, now, count, chunk);
 	for (uint32_t i = 0; i < kernel_stmt(k, call)->result_count; i++)
 		vec_push(k->arena, &results, karg_value(kernel_stmt(k, call)->result + i));

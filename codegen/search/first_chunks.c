@@ -22,22 +22,21 @@ static bool is_straight(const Loop *l) {
 }
 
 /* A copy of the kernel's own brings whole blocks. */
-static bool is_plain(const Operand *o) {
-	bool plain = o->space == SPACE_WINDOW && !o->clamped && !o->held && !o->ahead && o->alias_of == NONE &&
-	             o->buffers == 2 && !(o->input && o->output);
-	for (uint32_t d = 0; plain && d < o->rank; d++)
-		plain = o->shape[d] % o->block[d] == 0;
-	return plain;
+static bool comes_whole(const Operand *o) {
+	bool whole = operand_is_plain(o) && !o->held && o->buffers == 2;
+	for (uint32_t d = 0; whole && d < o->rank; d++)
+		whole = o->shape[d] % o->block[d] == 0;
+	return whole;
 }
 
 static bool can_chunk(const Planner *p) {
 	const Plan *plan = p->plan;
 	bool can = p->m->target->tensorcores == 1 && plan->loops.count == 1 && is_straight(&plan->loops.at[0]) &&
-	           plan->places.count == 0 && !plan->kept_bytes && !plan->keeps && !plan->remote && !plan->pieces &&
-	           !plan->strips && plan->scratches.count == 0 && plan->kernel && plan->grid.count > 0 &&
-	           plan->grid.count <= RANK_MAX && grid_points(plan) > 1;
+	           points_only_compute(plan) && !plan->keeps && !plan->pieces && !plan->strips &&
+	           plan->scratches.count == 0 && plan->grid.count > 0 && plan->grid.count <= RANK_MAX &&
+	           grid_points(plan) > 1;
 	for (uint32_t i = 0; can && i < plan->operands.count; i++)
-		can = is_plain(&plan->operands.at[i]);
+		can = comes_whole(&plan->operands.at[i]);
 	return can;
 }
 
@@ -47,10 +46,7 @@ static double saved(const Planner *p, const CoreTime *time) {
 	double bytes = 0, steps = (double)plan->loops.at[0].dim[0].full_steps;
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
 		const Operand *o = &plan->operands.at[i];
-		double bits = dtype_bits(o->dtype);
-		for (uint32_t d = 0; d < o->rank; d++)
-			bits *= (double)o->block[d];
-		bytes += o->output ? 0 : bits / 8;
+		bytes += o->output ? 0 : operand_block_bits(o) / 8;
 	}
 	double copies = bytes / (p->m->target->hbm_bytes_per_s / p->m->target->clock_hz);
 	double computes = time->compute / grid_points(plan);

@@ -58,6 +58,11 @@ bool plan_third(Planner *p);
 void plan_walk_in_order(Plan *plan, const char *why);
 /* What the kernel copies itself is there before it: XLA makes none of it in VMEM. */
 void plan_fuse_nothing(Planner *p);
+/* A point computes on its blocks, and no more; in a plan that has its kernel. */
+bool points_only_compute(const Plan *plan);
+/* The operand's blocks are copied as they are, and no more. */
+bool operand_is_plain(const Operand *o);
+double operand_block_bits(const Operand *o);
 /* Some window could give up its second buffer. */
 bool plan_may_give_up(Planner *p);
 /* It does not fit: the diagnostic, with what would. */

@@ -44,11 +44,15 @@ static bool gains_third(Planner *p, const Operand *o) {
 	       (asked(p) == SWITCH_AUTO || input_buffers(p, o->tensor) == THIRD);
 }
 
-static bool is_plain(const Operand *o) {
+bool operand_is_plain(const Operand *o) {
 	bool bits = operand_fuses(o) && o->dtype == DTYPE_F16; /* the kernel takes them as XLA makes them */
 	bool copied = o->held && o->held->initial == INITIAL_COPY;
 	return o->space == SPACE_WINDOW && !o->clamped && !copied && !o->ahead && !bits &&
 	       (!o->output || o->alias_of == NONE) && !(o->input && o->output);
+}
+
+bool points_only_compute(const Plan *plan) {
+	return !plan->places.count && !plan->kept_bytes && !plan->remote && plan->kernel && !plan->kernel->mesh_axis;
 }
 
 /* Why the grid's own pipeline stays; NULL: it need not. */
@@ -57,12 +61,12 @@ static const char *why_two(Planner *p) {
 	bool any = false;
 	if (p->m->target->tensorcores > 1)
 		return "cores share the grid";
-	if (plan->places.count || plan->kept_bytes || plan->remote || !plan->kernel || plan->kernel->mesh_axis)
+	if (!points_only_compute(plan))
 		return "a point does more than compute on its blocks";
 	if (plan->back_and_forth || plan->grid.count > RANK_MAX || grid_points(plan) < LEAST_POINTS)
 		return "its points are too few, or not walked in order";
 	for (uint32_t i = 0; i < plan->operands.count; i++) {
-		if (!is_plain(&plan->operands.at[i]))
+		if (!operand_is_plain(&plan->operands.at[i]))
 			return arena_printf(p->a, "%s is not only copied block by block", plan->operands.at[i].ref);
 		any = any || gains_third(p, &plan->operands.at[i]);
 	}
@@ -95,7 +99,7 @@ void plan_fuse_nothing(Planner *p) {
 	plan_vmem(p->plan, p->m, false);
 }
 
-static double block_bits(const Operand *o) {
+double operand_block_bits(const Operand *o) {
 	double bits = dtype_bits(o->dtype);
 	for (uint32_t d = 0; d < o->rank; d++)
 		bits *= (double)o->block[d];
@@ -110,8 +114,8 @@ static bool much_comes_again(const Plan *plan) {
 		double blocks = 1;
 		for (uint32_t d = 0; d < o->rank; d++)
 			blocks *= (double)int_cdiv(o->shape[d], o->block[d]);
-		again += ((double)o->fetches - blocks) * block_bits(o);
-		all += (double)o->fetches * block_bits(o);
+		again += ((double)o->fetches - blocks) * operand_block_bits(o);
+		all += (double)o->fetches * operand_block_bits(o);
 	}
 	return again > MUCH_AGAIN * all;
 }
