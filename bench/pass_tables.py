@@ -523,6 +523,37 @@ def first_chunks_table():
     return comparison("kernel", cases, ways, kilocycles)
 
 
+def one_step_table():
+    """Matmuls of 4096 cubed: K in straight steps, the first ones in chunks, and as one step."""
+
+    def square(*dtypes):
+        return tuple(f"{dtype}[4096,4096]" for dtype in dtypes)
+
+    scales = ("float32[4096]",) * 2
+    bias = ("bfloat16[4096]",)
+    plain = square("bfloat16", "bfloat16")
+    cases = [
+        ("bfloat16", "matmul.py:matmul", plain),
+        ("float8_e4m3fn", "matmul.py:matmul", square(*("float8_e4m3fn",) * 2)),
+        ("float8_e5m2", "matmul.py:matmul", square(*("float8_e5m2",) * 2)),
+        ("int8", "quantized.py:int8_matmul", square("int8", "int8") + scales),
+        ("int8 weights", "quantized.py:weight_only_matmul", square("bfloat16", "int8") + scales[:1]),
+        ("bias, GELU", "matmul.py:matmul_bias_gelu", plain + bias),
+        ("tanh GELU", "matmul_more.py:matmul_gelu_tanh", plain + bias),
+        ("RMS norm", "fused.py:rms_norm_matmul", (plain[0], *bias, plain[1])),
+        ("both factors transposed", "matmul_more.py:matmul_tt", plain),
+    ]
+    steps, whole = {"block_sizes": [1024] * 3}, {"block_sizes": [1024, 1024, 4096]}
+    ways = {
+        "steps": {**steps, "pallas_first_chunks": "off"},
+        "in chunks": {**steps, "pallas_first_chunks": "on"},
+        "one step": whole,
+    }
+    loop = {"pallas_loop_type": "unroll"}
+    named = [Case(label, kernel, args, loop, BOTH) for label, kernel, args in cases]
+    return comparison("4096^3", named, ways, kilocycles)
+
+
 # ---- whole_rows
 
 
@@ -678,6 +709,7 @@ PAGES = {
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
     "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/config.md": {"one_step": one_step_table},
     "docs/passes/runs.md": {"first_chunks": first_chunks_table},
     "docs/passes/result_pieces.md": {"pieces": pieces_table},
     "docs/passes/grid_invariants.md": {"kept": kept_table, "first": first_table},

@@ -45,6 +45,8 @@ enum {
 /* ... nothing, where it saves so much by the time of the core, or has steps in pairs, of which the other knows nothing,
  * ... */
 #define CLIMB_SAVES_MUCH 1.2
+/* ... little, where what fits VMEM with two buffers of each window is in place of what waits for copies, ... */
+#define CLIMB_TO_BUFFERS_SAVES_AT_LEAST 1.02
 /* ... one move by the time of the core, less where no larger one leads on, and what it may lose of the other. */
 #define MOVE_SAVES_AT_LEAST 1.02
 #define MOVE_LOSES_AT_MOST 1.02
@@ -137,6 +139,18 @@ static bool has_pairs(const Spot *s) {
 	for (uint32_t k = 0; k < g->kernels.count; k++)
 		if (plan_has_pairs(g->kernels.at[k]))
 			return true;
+	return false;
+}
+
+/* A window that moves has one buffer: the core waits for each of its copies, which no estimate mistakes. */
+static bool waits_for_windows(const Spot *s) {
+	const Program *g = s->trial.program;
+	for (uint32_t k = 0; k < g->kernels.count; k++)
+		for (uint32_t i = 0; i < g->kernels.at[k]->operands.count; i++) {
+			const Operand *o = &g->kernels.at[k]->operands.at[i];
+			if (o->space == SPACE_WINDOW && o->buffers == 1 && operand_fetches(g->kernels.at[k], o) > 1)
+				return true;
+		}
 	return false;
 }
 
@@ -343,7 +357,9 @@ void choose_near(Choosing *s) {
 	                  : n->at.way.type != from.way.type                ? CLIMB_COMPARED_AT_LEAST
 	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles ? 1
 	                                                                   : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
-	bool taken = n->at.cycles * CLIMB_SAVES_AT_LEAST <= from.cycles && n->at.seconds * compared <= from.seconds;
+	double saves = waits_for_windows(&from) && !waits_for_windows(&n->at) ? CLIMB_TO_BUFFERS_SAVES_AT_LEAST
+	                                                                      : CLIMB_SAVES_AT_LEAST;
+	bool taken = n->at.cycles * saves <= from.cycles && n->at.seconds * compared <= from.seconds;
 	if (n->at.trial.program != from.trial.program)
 		remark(n,
 		       arena_printf(s->c->arena, "near the defaults, %s: %.0f cycles, not %.0f", words_of(n),
