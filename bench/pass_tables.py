@@ -530,12 +530,12 @@ def one_step_table():
         return tuple(f"{dtype}[4096,4096]" for dtype in dtypes)
 
     scales = ("float32[4096]",) * 2
-    bias = ("bfloat16[4096]",)
+    bias, one = ("bfloat16[4096]",), ("0.5", "0.25")
     plain = square("bfloat16", "bfloat16")
     cases = [
         ("bfloat16", "matmul.py:matmul", plain),
-        ("float8_e4m3fn", "matmul.py:matmul", square(*("float8_e4m3fn",) * 2)),
-        ("float8_e5m2", "matmul.py:matmul", square(*("float8_e5m2",) * 2)),
+        ("float8_e4m3fn", "quantized.py:fp8_matmul", square(*("float8_e4m3fn",) * 2) + one),
+        ("float8_e5m2", "quantized.py:fp8_matmul", square(*("float8_e5m2",) * 2) + one),
         ("int8", "quantized.py:int8_matmul", square("int8", "int8") + scales),
         ("int8 weights", "quantized.py:weight_only_matmul", square("bfloat16", "int8") + scales[:1]),
         ("bias, GELU", "matmul.py:matmul_bias_gelu", plain + bias),

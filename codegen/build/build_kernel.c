@@ -155,7 +155,7 @@ static void build_program_ids(Builder *b) {
 static void add_strips(Builder *b) {
 	const Strips *s = b->plan->strips;
 	KStrips *strips = arena_alloc(b->a, sizeof *strips);
-	*strips = (KStrips){.size = s->size, .width = s->width};
+	*strips = (KStrips){.size = s->size, .width = s->width, .spread = s->spread};
 	for (NodeId n = 0; n < b->m->nodes.count; n++)
 		if (s->inside[n] && s->stash[n] != NONE) {
 			KStash stash = {b->value[n].value, b->scratch[s->stash[n]]};

@@ -376,6 +376,7 @@ typedef struct KStash {
 
 typedef struct KStrips {
 	int64_t size, width; /* columns of a row, of a strip */
+	uint32_t spread;     /* columns that are spread over all lanes once, for all strips: columns_spread() */
 	VEC(KStash) stashes;
 } KStrips;
 

@@ -99,12 +99,14 @@ static void read_held(KReader *r) {
 		r->k->buffers.at[b].held = held;
 }
 
-/* strips SIZE WIDTH */
+/* strips SIZE WIDTH [spread COUNT] */
 static void read_strips(KReader *r) {
 	KStrips *strips = arena_alloc(r->a, sizeof *strips);
 	*strips = (KStrips){0};
 	strips->size = kread_number(r, "the columns of a row", 1, INT32_MAX);
 	strips->width = kread_number(r, "the columns of a strip", 1, INT32_MAX);
+	if (kread_accept(r, "spread"))
+		strips->spread = (uint32_t)kread_number(r, "how many columns are spread over all lanes", 1, 64);
 	r->k->strips = strips;
 }
 

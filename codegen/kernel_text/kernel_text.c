@@ -626,6 +626,8 @@ static void put_signature(KTextOut *t) {
 	if (k->strips) {
 		line_start(t);
 		text_printf(t->out, "strips %lld %lld", (long long)k->strips->size, (long long)k->strips->width);
+		if (k->strips->spread)
+			text_printf(t->out, " spread %u", k->strips->spread);
 		line_end(t);
 	}
 	if (k->vmem_limit)

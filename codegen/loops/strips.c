@@ -33,6 +33,8 @@ typedef struct Maker {
 	int64_t rows;    /* of the tallest value that spans the row: all dims but the last */
 	uint32_t reads;  /* reductions along the strips' dim */
 	uint32_t *cost;  /* by node: ops to compute it again, from loads and narrow values */
+	bool *turned;    /* by node: a vector of rows that strips read as a column */
+	bool narrow;     /* they are half as wide */
 	const char *why; /* not: the reason */
 	NodeId at;       /* the node that says so; NONE */
 } Maker;
@@ -296,12 +298,44 @@ static bool strips_at(Maker *w) {
 	return find_phases(w);
 }
 
+/* A vector of rows that strips read as a column. */
+static bool note_turned(Maker *w, NodeId user, NodeId operand) {
+	(void)user;
+	const Value *v = value_of(w->p, operand);
+	bool view = op_lowering(node_get(w->p->m, operand)->op) == LOWER_VIEW && v->wants == FORM_COLUMN;
+	NodeId x = view ? value_root(w->p->plan, node_input(w->p->m, operand, 0)) : NONE;
+	w->turned[operand] = view && !w->s->spans[operand] && node_type(w->p->m, operand)->dtype == DTYPE_F32 &&
+	                     value_of(w->p, x)->form == FORM_NATURAL;
+	return true;
+}
+
+/* Spread over all lanes once, a column takes as many registers as what a reduction adds up in. Together they may take
+ * three quarters. What all strips read so that they need not spread it themselves need not be wide to share it. */
+static void set_spread(Maker *w) {
+	const Target *t = w->p->m->target;
+	int64_t each = int_round_up(w->rows, t->sublanes) / t->sublanes, columns = 0, sums = 0;
+	for (uint32_t phase = 0; phase < w->s->phases; phase++) {
+		int64_t folds = 0;
+		for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
+			folds += w->s->folds[n] && w->s->phase[n] == phase;
+		sums = int_max(sums, folds);
+	}
+	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
+		if (w->s->inside[n])
+			each_operand(w, n, note_turned);
+	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
+		columns += w->turned[n];
+	w->s->spread = (uint32_t)int_min(columns, int_max(t->registers * 3 / 4 / each - sums, 0));
+	w->narrow = columns && w->s->spread == columns;
+}
+
 static bool set_width(Maker *w) {
 	int64_t lanes = w->p->m->target->lanes, pieces = w->s->size / lanes;
 	int64_t rows = int_round_up(w->rows, w->p->m->target->sublanes);
+	int64_t most = target_strip_bytes(w->p->m->target) / (w->narrow ? 2 : 1);
 	w->s->width = lanes;
 	for (int64_t i = 2; i < pieces; i++)
-		if (pieces % i == 0 && rows * i * lanes * 4 <= target_strip_bytes(w->p->m->target))
+		if (pieces % i == 0 && rows * i * lanes * 4 <= most)
 			w->s->width = i * lanes;
 	w->s->count = w->s->size / w->s->width;
 	return w->s->count > 1 || refuse(w, NONE, "its rows are one register long");
@@ -321,6 +355,7 @@ static Maker maker_new(Planner *p) {
 	s->computed = by_node(&w, sizeof *s->computed);
 	s->needed = by_node(&w, sizeof *s->needed);
 	w.cost = by_node(&w, sizeof *w.cost);
+	w.turned = by_node(&w, sizeof *w.turned);
 	return w;
 }
 
@@ -328,7 +363,10 @@ void plan_strips(Planner *p) {
 	if (!way_is(p, ROW_TILES, TILES_STRIPS))
 		return;
 	Maker w = maker_new(p);
-	bool cut = strips_at(&w) && set_width(&w);
+	bool cut = strips_at(&w);
+	if (cut)
+		set_spread(&w);
+	cut = cut && set_width(&w);
 	int64_t bytes = w.rows * w.s->size * 4;
 	bool small = bytes < AUTO_BYTES && w.reads > 0;
 	if (cut && (Switch)p->m->config.column_strips.value == SWITCH_AUTO && small)
@@ -343,8 +381,10 @@ void plan_strips(Planner *p) {
 	share_converted(&w);
 	find_stashes(&w);
 	p->plan->strips = w.s;
-	plan_remark(p->plan, "column strips: the tile is computed in %lld strips of %lld columns, in %u phases",
-	            (long long)w.s->count, (long long)w.s->width, w.s->phases);
+	plan_remark(p->plan, "column strips: the tile is computed in %lld strips of %lld columns, in %u phases%s",
+	            (long long)w.s->count, (long long)w.s->width, w.s->phases,
+	            w.s->spread ? arena_printf(p->a, "; %u columns are spread over all lanes for them", w.s->spread)
+	                        : "");
 }
 
 bool strips_may_inline(const Plan *p, NodeId n, NodeId user) {

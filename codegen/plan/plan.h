@@ -421,6 +421,7 @@ typedef struct Scratch {
 typedef struct Strips {
 	int64_t size, width, count; /* columns of a row; of a strip; strips */
 	uint32_t phases;            /* runs over the strips */
+	uint32_t spread;            /* columns turned from rows that are spread over all lanes once, for all strips */
 	bool *spans;                /* its last dim is the row */
 	bool *inside;               /* it is computed strip by strip */
 	bool *folds;                /* ... and adds up over them */

@@ -546,6 +546,7 @@ static void put_strips(Json *j) {
 	put_int(j, "width", s->width);
 	put_int(j, "count", s->count);
 	put_int(j, "phases", s->phases);
+	put_int(j, "spread", s->spread);
 	put_stashes(j, s);
 	close_line(j, "}");
 }

@@ -26,6 +26,9 @@ void launch_bits(const KProgram *p);
 void ring_look_at_launches(const KProgram *p);
 void ring_set_launches(KProgram *p);
 
+/* rewrite_columns.c: so many columns, of what most loops over strips read, are spread over all lanes once. */
+void columns_spread(Kernel *k, uint32_t count);
+
 /* The statements of an op, outer ones first. */
 StmtIds kernel_stmts_of(Kernel *k, uint16_t op);
 /* The loops that no driver runs yet. */

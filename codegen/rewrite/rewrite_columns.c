@@ -2,7 +2,8 @@
  *
  * Turned as a column it is one lane, which each tile that it meets has spread once more. The turn gives 128 equal lanes
  * anyway, and they stand beside each 128 columns of a tile as they are. Where a loop's step meets a
- * product of its own so, that is measured (docs/passes/orient.md#sums-of-few-columns); other columns stay.
+ * product of its own so, that is measured (docs/passes/orient.md#sums-of-few-columns), and where strips of a tile do
+ * (docs/passes/column_strips.md#columns); other columns stay.
  *
  *     c = to_column row : float32[512, 1]        %1 = broadcast row : float32[128, 512]
  *     y = sub x, c : float32[512, 256]           c = swapaxes %1 a=0 b=1 : float32[512, 128]
@@ -16,15 +17,19 @@ typedef struct Columns {
 	bool *stays; /* by value: something but wide tiles reads it */
 	bool *met;   /* by value: a wide tile does */
 	bool *made;  /* by value: computed lane by lane of a matmul's result */
+	uint32_t *strips; /* by value: loops over strips that read it */
+	RegionId *last;   /* by value: the last of them */
 } Columns;
 
-/* Turned in each step. */
 static bool is_column(const Kernel *k, const KArg *a) {
 	if (a->kind != KARG_VALUE || k->values.at[a->value].def == NONE)
 		return false;
 	const KValue *v = &k->values.at[a->value];
-	const KStmt *def = kernel_stmt(k, v->def);
-	return v->type == KTYPE_TILE && v->dtype == DTYPE_F32 && def->op == K_TO_COLUMN && def->region != k->body;
+	return v->type == KTYPE_TILE && v->dtype == DTYPE_F32 && kernel_stmt(k, v->def)->op == K_TO_COLUMN;
+}
+
+static bool is_turned_in_step(const Kernel *k, const KArg *a) {
+	return is_column(k, a) && kernel_stmt(k, k->values.at[a->value].def)->region != k->body;
 }
 
 /* Statements come in the order of the program. */
@@ -38,10 +43,10 @@ static void find_made(Kernel *k, StmtId s, void *data) {
 		c->made[stmt->result] = made;
 }
 
-/* It stands beside such a value, in whole registers that have each row of the column. */
-static bool meets_wide(const Kernel *k, const Columns *c, StmtId s, ValueId column) {
+/* It stands beside whole registers that have each row of the column. */
+static bool meets_wide(const Kernel *k, StmtId s, ValueId column) {
 	const KStmt *stmt = kernel_stmt(k, s);
-	if (stmt->op >= K_FIRST || stmt->result == NONE || !c->made[stmt->result])
+	if (stmt->op >= K_FIRST || stmt->result == NONE)
 		return false;
 	const KValue *to = &k->values.at[stmt->result], *x = &k->values.at[column];
 	return to->type == KTYPE_TILE && to->rank == x->rank && to->shape[to->rank - 1] % SPREAD_LANES == 0 &&
@@ -52,8 +57,10 @@ static void look(Kernel *k, StmtId s, void *data) {
 	Columns *c = data;
 	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 		const KArg *a = kernel_arg(k, s, i);
-		if (is_column(k, a))
-			*(meets_wide(k, c, s, a->value) ? &c->met[a->value] : &c->stays[a->value]) = true;
+		if (!is_turned_in_step(k, a))
+			continue;
+		bool met = meets_wide(k, s, a->value) && c->made[kernel_stmt(k, s)->result];
+		*(met ? &c->met[a->value] : &c->stays[a->value]) = true;
 	}
 }
 
@@ -116,13 +123,56 @@ static void repeat(Kernel *k, StmtId s, void *data) {
 	}
 }
 
-void rewrite_columns(Kernel *k) {
+static Columns columns_new(const Kernel *k) {
 	uint32_t count = k->values.count;
-	Columns c = {.stays = arena_array(k->arena, count, sizeof(bool)),
-	             .met = arena_array(k->arena, count, sizeof(bool)),
-	             .made = arena_array(k->arena, count, sizeof(bool))};
+	return (Columns){.stays = arena_array(k->arena, count, sizeof(bool)),
+	                 .met = arena_array(k->arena, count, sizeof(bool)),
+	                 .made = arena_array(k->arena, count, sizeof(bool)),
+	                 .strips = arena_array(k->arena, count, sizeof(uint32_t)),
+	                 .last = arena_array(k->arena, count, sizeof(RegionId))};
+}
+
+static void spread_met(Kernel *k, Columns *c) {
+	kernel_walk(k, k->body, repeat, c);
+	kernel_walk(k, k->body, spread, c);
+}
+
+void rewrite_columns(Kernel *k) {
+	Columns c = columns_new(k);
 	kernel_walk(k, k->body, find_made, &c);
 	kernel_walk(k, k->body, look, &c);
-	kernel_walk(k, k->body, repeat, &c);
-	kernel_walk(k, k->body, spread, &c);
+	spread_met(k, &c);
+}
+
+/* ---- beside strips ----------------------------------------------------------------------------------------------- */
+
+static void look_in_strips(Kernel *k, StmtId s, void *data) {
+	Columns *c = data;
+	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
+		const KArg *a = kernel_arg(k, s, i);
+		RegionId region = kernel_stmt(k, s)->region;
+		if (!is_column(k, a))
+			continue;
+		if (region == k->body || !meets_wide(k, s, a->value))
+			c->stays[a->value] = true;
+		else if (c->strips[a->value]++ && c->last[a->value] == region)
+			c->strips[a->value]--;
+		c->last[a->value] = region;
+	}
+}
+
+void columns_spread(Kernel *k, uint32_t count) {
+	Columns c = columns_new(k);
+	if (count)
+		kernel_walk(k, k->body, look_in_strips, &c);
+	for (; count; count--) {
+		ValueId most = NONE;
+		for (ValueId v = 0; v < k->values.count; v++)
+			if (!c.stays[v] && !c.met[v] && c.strips[v] && (most == NONE || c.strips[v] > c.strips[most]))
+				most = v;
+		if (most == NONE)
+			break;
+		c.met[most] = true;
+	}
+	spread_met(k, &c);
 }

@@ -11,8 +11,8 @@
  *     4096, ... 2048, 2048, ...                not faster
  *
  * Straight steps that only add up are one step in the end, if that is estimated to be as fast: the matrix unit adds up
- * by itself what is added between steps else. 4096 cubed with RMS norm on v7x, profiled: four steps 303 kilocycles, one
- * 289.
+ * by itself what is added between steps else. Of steps the first grid point's blocks come in chunks (first_chunks.c),
+ * of one step they do not: then one must be estimated to be faster. docs/config.md has what was measured.
  *
  * Columns of a matmul grow to the width up to there that leaves least over beyond their range (default_columns()):
  * 128256 are 167 blocks of 768.
@@ -52,8 +52,10 @@ enum {
 #define MOVE_LOSES_AT_MOST 1.02
 #define LAST_MOVE_SAVES_AT_LEAST 1.012
 #define LAST_MOVE_LOSES_AT_MOST 0.99
-/* ... and what steps as one may lose: what computes a factor is taken to be through before its matmul begins. */
+/* ... and what steps as one may lose: what computes a factor is taken to be through before its matmul begins. What they
+ * save in place of chunks. */
 #define JOINED_LOSES_AT_MOST 1.15
+#define JOINED_CHUNKS_SAVE_AT_LEAST 1.005
 #define JOINED_COMPARED_AT_MOST 1.05
 
 /* A way, and what it came to. */
@@ -301,6 +303,8 @@ static BlockId added_block(const Climb *n, const Plan *p, const Loop *loop) {
 static void join_steps(Climb *n) {
 	const Program *g = n->at.trial.program;
 	n->tries = JOIN_TRIES;
+	for (uint32_t k = 0; k < g->kernels.count; k++)
+		n->saves = g->kernels.at[k]->first_chunks ? JOINED_CHUNKS_SAVE_AT_LEAST : n->saves;
 	for (uint32_t k = 0; k < g->kernels.count; k++)
 		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++) {
 			const Loop *loop = &g->kernels.at[k]->loops.at[l];

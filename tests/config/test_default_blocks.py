@@ -27,8 +27,8 @@ def sizes(document, chip="v7x"):
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        # Rows and columns: 1024 each, where HBM is 312 FLOPs away; what is contracted whole.
-        ("matmul_4096", [1024, 1024, 4096]),
+        # Rows and columns: 1024 each, where HBM is 312 FLOPs away; what is contracted in chunks.
+        ("matmul_4096", [1024, 1024, 1024]),
         ("matmul_bias_gelu", [256, 512, 512]),
         # One batch or head; more of them where all tiles are small.
         ("bmm", [2, 256, 256, 256]),
@@ -163,11 +163,10 @@ def test_a_matmul_tile_balances_hbm(chip, side):
     assert sizes(bare("matmul_4096"), chip)[:2] == [side, side]
 
 
-@pytest.mark.parametrize("graph", ["matmul_4096", "matmul_bias_gelu_4096"])
-@pytest.mark.parametrize("chip", ["v6e", "v7x"])
-def test_straight_steps_that_only_add_up_are_one(graph, chip):
+@pytest.mark.parametrize("graph", ["matmul_bias_gelu_4096", "int8_matmul_4096"])
+def test_straight_steps_that_only_add_up_are_one(graph):
     """Given so, or in steps of 1024, it stays as it is given."""
-    document = bare(graph)
+    document, chip = bare(graph), "v7x"
     found = kit.plan(document, chip)
     assert found["config"]["block_sizes"] == [1024, 1024, 4096]
     assert [dim["full_steps"] for loop in found["loops"] for dim in loop["dims"]] == [1]
@@ -176,6 +175,29 @@ def test_straight_steps_that_only_add_up_are_one(graph, chip):
         assert given["config"]["block_sizes"] == [1024, 1024, steps]
     remarks = kit.run("-", f"--target={chip}", "--explain", "--emit=none", text=document)
     assert "choose: taken: steps that only add up as one, tile_m 1024, tile_n" in remarks.err
+
+
+@pytest.mark.parametrize("graph", ["matmul_4096", "matmul_bias_gelu_4096"])
+def test_steps_whose_first_blocks_come_in_chunks_stay(graph):
+    """One step, whose point waits for all of them, is estimated to be as fast without that."""
+    document = bare(graph)
+    said = kit.run("-", "--target=v6e", "--explain", "--emit=none", text=document).err
+    assert "as one" not in said
+    assert "pallas_first_chunks: the first point's blocks come in 4 chunks" in said
+    assert sizes(document, "v6e") == [1024, 1024, 1024]
+    unchunked = document | {"config": {"pallas_first_chunks": "off"}}
+    assert sizes(unchunked, "v6e") == [1024, 1024, 4096]
+
+
+def test_two_buffers_need_save_little():
+    """8192 cubed: [1024, 8192] of x in one buffer, or half as many columns with two of it."""
+    document = resized("matmul_4096", {"4096": "8192"})
+    given = {"block_sizes": [1024, 1024, 1024], "pallas_loop_type": "unroll"}
+    waits = {o["tensor"]: o["buffers"] for o in kit.plan(document, "v7x", **given)["operands"]}
+    found = kit.plan(document, "v7x")
+    assert waits["x"] == 1
+    assert found["config"]["block_sizes"] == [1024, 512, 8192]
+    assert [o["buffers"] for o in found["operands"]] == [2, 2, 2]
 
 
 def test_steps_that_do_more_than_add_up_stay():

@@ -50,6 +50,30 @@ def cut(before, rtol=1e-5):
     return body(after)
 
 
+BESIDE = """
+x = load x_ref[...] : float32[8, 512]
+r = load x_ref[0 +: 1, 0 +: 8] : float32[1, 8]
+c = to_column r : float32[8, 1]
+%1 = mul x, c : float32[8, 512]
+t = sum %1 keep=1 axes=(1) : float32[8, 1]
+%2 = div %1, t : float32[8, 512]
+store y_ref[...], %2
+"""
+
+
+def test_a_column_is_spread_once_for_all_strips():
+    before = text(BESIDE).replace("strips 512 128", "strips 512 256 spread 1")
+    statements = cut(before)
+    assert statements[:4] == [
+        "r = load x_ref[0 +: 1, 0 +: 8] : float32[1, 8]",
+        "%1 = broadcast r : float32[128, 8]",
+        "c = swapaxes %1 a=0 b=1 : float32[8, 128]",
+        "t = zeros : float32[8, 128]",
+    ]
+    assert sum("tile c times=(1, 2) : float32[8, 256]" in line for line in statements) == 2
+    assert not any("tile c" in line for line in cut(before.replace(" spread 1", "")))
+
+
 SOFTMAX = """
 x = load x_ref[...] : float32[8, 512]
 m = max x keep=1 axes=(1) : float32[8, 1]

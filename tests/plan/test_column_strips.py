@@ -19,7 +19,8 @@ def strips(graph, target="v7x", **config):
 def test_softmax_keeps_the_exponentials():
     """Row maxima, then sums, then quotients. 64 rows of 512 columns are half of the registers."""
     stash = {"node": "weight", "scratch": "weight_ref", "phase": 1}
-    expected = {"size": 1024, "width": 512, "count": 2, "phases": 3, "stashes": [stash]}
+    expected = {"size": 1024, "width": 512, "count": 2, "phases": 3, "spread": 0}
+    expected["stashes"] = [stash]
     assert strips("softmax", block_sizes=[64], **ON) == expected
 
 
@@ -41,6 +42,38 @@ def test_large_tiles_are_cut_by_default():
     assert [stash["node"] for stash in found["stashes"]] == ["x_hat", "wdy"]
     assert strips(WIDE, pallas_column_strips="off") is None
     assert strips("softmax", block_sizes=[64]) is None
+
+
+@pytest.mark.parametrize(
+    ("graph", "rows", "spread", "width"),
+    [
+        ("rms_norm_bwd_4096_8192", 64, 1, 256),
+        ("rms_norm_bwd_4096_8192", 128, 1, 128),
+        ("rms_norm_bwd_4096_8192", 256, 0, 128),
+        (WIDE, 64, 2, 256),
+        (WIDE, 128, 1, 256),
+        (WIDE, 256, 0, 128),
+    ],
+)
+def test_columns_are_spread_where_registers_have_room(graph, rows, spread, width):
+    """Sums and columns take three quarters of 64 registers at most; all spread, strips halve."""
+    found = strips(graph, block_sizes=[rows])
+    assert (found["spread"], found["width"]) == (spread, width)
+
+
+def test_the_column_of_most_phases_is_spread():
+    """The mean is read in the first run alone, the standard deviation in both."""
+    text = kit.compiled(WIDE, "v7x").source
+    assert "row_rstd = jnp.swapaxes(jnp.broadcast_to(load_3, (128, 128)), 0, 1)" in text
+    assert "x_hat = (rows - subscript_2) * jnp.tile(row_rstd, (1, 2))" in text
+    assert "subscript_2 = _to_column(load_4)" in text
+
+
+@pytest.mark.parametrize("rows", [8, 64])
+def test_spread_columns_give_what_the_reference_gives(rows):
+    found = {**ON, "block_sizes": [rows]}
+    assert strips("rms_norm_bwd", **found)["spread"] == 1
+    assert simulated.wrong(kit.document("rms_norm_bwd"), found, seed=5) == []
 
 
 def test_sums_over_rows_are_whole_in_each_strip():

@@ -156,6 +156,8 @@ def _signature(kernel, line):
         pass
     elif word == "strips":
         line.integer(), line.integer()  # how rows are computed
+        if line.accept("spread"):
+            line.integer()
     elif word == "mesh":
         kernel.mesh, kernel.devices = line.name(), line.integer()
     elif word == "sparse_core":
