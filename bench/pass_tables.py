@@ -529,7 +529,7 @@ def one_step_table():
     def square(*dtypes):
         return tuple(f"{dtype}[4096,4096]" for dtype in dtypes)
 
-    scales = ("float32[4096]",) * 2
+    scale, scales = ("float32[4096]",), ("float32[4096]",) * 2
     bias, one = ("bfloat16[4096]",), ("0.5", "0.25")
     plain = square("bfloat16", "bfloat16")
     cases = [
@@ -537,7 +537,7 @@ def one_step_table():
         ("float8_e4m3fn", "quantized.py:fp8_matmul", square(*("float8_e4m3fn",) * 2) + one),
         ("float8_e5m2", "quantized.py:fp8_matmul", square(*("float8_e5m2",) * 2) + one),
         ("int8", "quantized.py:int8_matmul", square("int8", "int8") + scales),
-        ("int8 weights", "quantized.py:weight_only_matmul", square("bfloat16", "int8") + scales[:1]),
+        ("int8 weights", "quantized.py:weight_only_matmul", square("bfloat16", "int8") + scale),
         ("bias, GELU", "matmul.py:matmul_bias_gelu", plain + bias),
         ("tanh GELU", "matmul_more.py:matmul_gelu_tanh", plain + bias),
         ("RMS norm", "fused.py:rms_norm_matmul", (plain[0], *bias, plain[1])),

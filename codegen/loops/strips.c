@@ -313,16 +313,14 @@ static bool note_turned(Maker *w, NodeId user, NodeId operand) {
  * three quarters. What all strips read so that they need not spread it themselves need not be wide to share it. */
 static void set_spread(Maker *w) {
 	const Target *t = w->p->m->target;
-	int64_t each = int_round_up(w->rows, t->sublanes) / t->sublanes, columns = 0, sums = 0;
-	for (uint32_t phase = 0; phase < w->s->phases; phase++) {
-		int64_t folds = 0;
-		for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
-			folds += w->s->folds[n] && w->s->phase[n] == phase;
-		sums = int_max(sums, folds);
-	}
-	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
+	int64_t each = int_round_up(int_max(w->rows, 1), t->sublanes) / t->sublanes; /* no row: nothing spans one */
+	int64_t columns = 0, sums = 0, folds[PHASES] = {0};
+	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next) {
+		if (w->s->folds[n])
+			sums = int_max(sums, ++folds[w->s->phase[n]]);
 		if (w->s->inside[n])
 			each_operand(w, n, note_turned);
+	}
 	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
 		columns += w->turned[n];
 	w->s->spread = (uint32_t)int_min(columns, int_max(t->registers * 3 / 4 / each - sums, 0));

@@ -14,9 +14,9 @@
 enum { SPREAD_LANES = 128 };
 
 typedef struct Columns {
-	bool *stays; /* by value: something but wide tiles reads it */
-	bool *met;   /* by value: a wide tile does */
-	bool *made;  /* by value: computed lane by lane of a matmul's result */
+	bool *stays;      /* by value: something but wide tiles reads it */
+	bool *met;        /* by value: a wide tile does */
+	bool *made;       /* by value: computed lane by lane of a matmul's result */
 	uint32_t *strips; /* by value: loops over strips that read it */
 	RegionId *last;   /* by value: the last of them */
 } Columns;
@@ -155,16 +155,17 @@ static void look_in_strips(Kernel *k, StmtId s, void *data) {
 			continue;
 		if (region == k->body || !meets_wide(k, s, a->value))
 			c->stays[a->value] = true;
-		else if (c->strips[a->value]++ && c->last[a->value] == region)
-			c->strips[a->value]--;
+		else if (c->strips[a->value] == 0 || c->last[a->value] != region)
+			c->strips[a->value]++;
 		c->last[a->value] = region;
 	}
 }
 
 void columns_spread(Kernel *k, uint32_t count) {
+	if (count == 0)
+		return;
 	Columns c = columns_new(k);
-	if (count)
-		kernel_walk(k, k->body, look_in_strips, &c);
+	kernel_walk(k, k->body, look_in_strips, &c);
 	for (; count; count--) {
 		ValueId most = NONE;
 		for (ValueId v = 0; v < k->values.count; v++)
