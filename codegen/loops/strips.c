@@ -381,8 +381,7 @@ void plan_strips(Planner *p) {
 	p->plan->strips = w.s;
 	plan_remark(p->plan, "column strips: the tile is computed in %lld strips of %lld columns, in %u phases%s",
 	            (long long)w.s->count, (long long)w.s->width, w.s->phases,
-	            w.s->spread ? arena_printf(p->a, "; %u columns are spread over all lanes for them", w.s->spread)
-	                        : "");
+	            w.s->spread ? arena_printf(p->a, "; columns spread over all lanes for them: %u", w.s->spread) : "");
 }
 
 bool strips_may_inline(const Plan *p, NodeId n, NodeId user) {
