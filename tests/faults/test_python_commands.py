@@ -26,6 +26,7 @@ COMMANDS = {
 }
 # Seconds from the start: Python's start, imports, the worker's, its compile.
 MOMENTS = (0.3, 1.0, pytest.param(3.0, marks=pytest.mark.full))
+ENDING = 1  # seconds that a command takes to end when all is done: a signal then comes too late
 
 
 # ---- signals -------------------------------------------------------------------------------------
@@ -81,13 +82,15 @@ def test_a_signal_ends_it_and_all_that_is_its_own(tmp_path, kernel, name, moment
     process.send_signal(number)
     sent = time.monotonic()
     out, said = process.communicate(timeout=60)
-    assert time.monotonic() - sent < 20
+    took = time.monotonic() - sent
+    assert took < 20
+    done = was_done or (process.returncode == 0 and took < ENDING)
     # Before main() the signal itself ends it: a shell tells the same of both.
-    assert process.returncode in ((0,) if was_done else (128 + number, -number)), out + said
+    assert process.returncode in ((0,) if done else (128 + number, -number)), out + said
     assert "Traceback" not in said and "Error" not in said
     assert alive(mark) == []
     assert os.listdir(tmp_path / "tmp") == []
-    assert was_done or (tmp_path / "out").read_text() == "old"
+    assert done or (tmp_path / "out").read_text() == "old"
     assert [str(p) for p in tmp_path.rglob("*.tmp")] == []
 
 
