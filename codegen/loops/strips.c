@@ -34,7 +34,6 @@ typedef struct Maker {
 	uint32_t reads;  /* reductions along the strips' dim */
 	uint32_t *cost;  /* by node: ops to compute it again, from loads and narrow values */
 	bool *turned;    /* by node: a vector of rows that strips read as a column */
-	bool narrow;     /* they are half as wide */
 	const char *why; /* not: the reason */
 	NodeId at;       /* the node that says so; NONE */
 } Maker;
@@ -310,8 +309,8 @@ static bool note_turned(Maker *w, NodeId user, NodeId operand) {
 }
 
 /* Spread over all lanes once, a column takes as many registers as what a reduction adds up in. Together they may take
- * three quarters. What all strips read so that they need not spread it themselves need not be wide to share it. */
-static void set_spread(Maker *w) {
+ * three quarters. Whether all columns are spread: then strips need not be wide to share what else each would spread. */
+static bool set_spread(Maker *w) {
 	const Target *t = w->p->m->target;
 	int64_t each = int_round_up(int_max(w->rows, 1), t->sublanes) / t->sublanes; /* no row: nothing spans one */
 	int64_t columns = 0, sums = 0, folds[PHASES] = {0};
@@ -324,13 +323,13 @@ static void set_spread(Maker *w) {
 	for (NodeId n = graph_first(w->p->m, w->graph); n != NONE; n = node_get(w->p->m, n)->next)
 		columns += w->turned[n];
 	w->s->spread = (uint32_t)int_min(columns, int_max(t->registers * 3 / 4 / each - sums, 0));
-	w->narrow = columns && w->s->spread == columns;
+	return columns && w->s->spread == columns;
 }
 
 static bool set_width(Maker *w) {
 	int64_t lanes = w->p->m->target->lanes, pieces = w->s->size / lanes;
 	int64_t rows = int_round_up(w->rows, w->p->m->target->sublanes);
-	int64_t most = target_strip_bytes(w->p->m->target) / (w->narrow ? 2 : 1);
+	int64_t most = target_strip_bytes(w->p->m->target) / (set_spread(w) ? 2 : 1);
 	w->s->width = lanes;
 	for (int64_t i = 2; i < pieces; i++)
 		if (pieces % i == 0 && rows * i * lanes * 4 <= most)
@@ -361,10 +360,7 @@ void plan_strips(Planner *p) {
 	if (!way_is(p, ROW_TILES, TILES_STRIPS))
 		return;
 	Maker w = maker_new(p);
-	bool cut = strips_at(&w);
-	if (cut)
-		set_spread(&w);
-	cut = cut && set_width(&w);
+	bool cut = strips_at(&w) && set_width(&w);
 	int64_t bytes = w.rows * w.s->size * 4;
 	bool small = bytes < AUTO_BYTES && w.reads > 0;
 	if (cut && (Switch)p->m->config.column_strips.value == SWITCH_AUTO && small)

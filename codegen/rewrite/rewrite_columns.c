@@ -123,14 +123,7 @@ static void repeat(Kernel *k, StmtId s, void *data) {
 	}
 }
 
-static Columns columns_new(const Kernel *k) {
-	uint32_t count = k->values.count;
-	return (Columns){.stays = arena_array(k->arena, count, sizeof(bool)),
-	                 .met = arena_array(k->arena, count, sizeof(bool)),
-	                 .made = arena_array(k->arena, count, sizeof(bool)),
-	                 .strips = arena_array(k->arena, count, sizeof(uint32_t)),
-	                 .last = arena_array(k->arena, count, sizeof(RegionId))};
-}
+static void *by_value(Kernel *k, size_t size) { return arena_array(k->arena, k->values.count, size); }
 
 static void spread_met(Kernel *k, Columns *c) {
 	kernel_walk(k, k->body, repeat, c);
@@ -138,7 +131,9 @@ static void spread_met(Kernel *k, Columns *c) {
 }
 
 void rewrite_columns(Kernel *k) {
-	Columns c = columns_new(k);
+	Columns c = {.stays = by_value(k, sizeof *c.stays),
+	             .met = by_value(k, sizeof *c.met),
+	             .made = by_value(k, sizeof *c.made)};
 	kernel_walk(k, k->body, find_made, &c);
 	kernel_walk(k, k->body, look, &c);
 	spread_met(k, &c);
@@ -164,7 +159,10 @@ static void look_in_strips(Kernel *k, StmtId s, void *data) {
 void columns_spread(Kernel *k, uint32_t count) {
 	if (count == 0)
 		return;
-	Columns c = columns_new(k);
+	Columns c = {.stays = by_value(k, sizeof *c.stays),
+	             .met = by_value(k, sizeof *c.met),
+	             .strips = by_value(k, sizeof *c.strips),
+	             .last = by_value(k, sizeof *c.last)};
 	kernel_walk(k, k->body, look_in_strips, &c);
 	for (; count; count--) {
 		ValueId most = NONE;

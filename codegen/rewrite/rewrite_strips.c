@@ -638,12 +638,12 @@ void rewrite_strips(Kernel *k) {
 	cut = cut && memory_in_order(&c);
 	for (uint32_t phase = 0; cut && phase < c.phases; phase++)
 		put_phase(&c, phase);
-	uint32_t spread = cut ? k->strips->spread : 0;
 	for (uint32_t n = 0; n < c.all.count; n++) {
 		if (cut && c.inside[c.all.at[n]])
 			kernel_remove(k, c.all.at[n]);
 		kernel_stmt(k, c.all.at[n])->flags &= (uint16_t)~KSTMT_NARROW;
 	}
+	if (cut)
+		columns_spread(k, k->strips->spread);
 	k->strips = NULL;
-	columns_spread(k, spread);
 }

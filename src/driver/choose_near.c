@@ -136,25 +136,26 @@ static bool is_long_code(const Spot *s) {
 	return is_long;
 }
 
-static bool has_pairs(const Spot *s) {
+/* A kernel of it is such. */
+static bool has(const Spot *s, bool (*is_such)(const Plan *plan)) {
 	const Program *g = s->trial.program;
 	for (uint32_t k = 0; k < g->kernels.count; k++)
-		if (plan_has_pairs(g->kernels.at[k]))
+		if (is_such(g->kernels.at[k]))
 			return true;
 	return false;
 }
 
 /* A window that moves has one buffer: the core waits for each of its copies, which no estimate mistakes. */
-static bool waits_for_windows(const Spot *s) {
-	const Program *g = s->trial.program;
-	for (uint32_t k = 0; k < g->kernels.count; k++)
-		for (uint32_t i = 0; i < g->kernels.at[k]->operands.count; i++) {
-			const Operand *o = &g->kernels.at[k]->operands.at[i];
-			if (o->space == SPACE_WINDOW && o->buffers == 1 && operand_fetches(g->kernels.at[k], o) > 1)
-				return true;
-		}
+static bool waits_for_windows(const Plan *plan) {
+	for (uint32_t i = 0; i < plan->operands.count; i++) {
+		const Operand *o = &plan->operands.at[i];
+		if (o->space == SPACE_WINDOW && o->buffers == 1 && operand_fetches(plan, o) > 1)
+			return true;
+	}
 	return false;
 }
+
+static bool comes_in_chunks(const Plan *plan) { return plan->first_chunks; }
 
 /* Of a way that is refused, does not fit, becomes long code or is estimated to take more than `most` seconds: false. */
 static bool compile_spot(Climb *n, Spot *p, double most, int64_t *left) {
@@ -304,8 +305,6 @@ static void join_steps(Climb *n) {
 	const Program *g = n->at.trial.program;
 	n->tries = JOIN_TRIES;
 	for (uint32_t k = 0; k < g->kernels.count; k++)
-		n->saves = g->kernels.at[k]->first_chunks ? JOINED_CHUNKS_SAVE_AT_LEAST : n->saves;
-	for (uint32_t k = 0; k < g->kernels.count; k++)
 		for (uint32_t l = 0; l < g->kernels.at[k]->loops.count; l++) {
 			const Loop *loop = &g->kernels.at[k]->loops.at[l];
 			BlockId b = added_block(n, g->kernels.at[k], loop);
@@ -357,12 +356,12 @@ void choose_near(Choosing *s) {
 	Spot from = n->at;
 	walk(n, climb, MOVE_SAVES_AT_LEAST, MOVE_LOSES_AT_MOST, MOST_NEAR);
 	walk(n, climb, LAST_MOVE_SAVES_AT_LEAST, LAST_MOVE_LOSES_AT_MOST, MOST_LAST);
-	double compared = has_pairs(&n->at) && !has_pairs(&from)           ? 1
-	                  : n->at.way.type != from.way.type                ? CLIMB_COMPARED_AT_LEAST
-	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles ? 1
-	                                                                   : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
-	double saves = waits_for_windows(&from) && !waits_for_windows(&n->at) ? CLIMB_TO_BUFFERS_SAVES_AT_LEAST
-	                                                                      : CLIMB_SAVES_AT_LEAST;
+	double compared = has(&n->at, plan_has_pairs) && !has(&from, plan_has_pairs) ? 1
+	                  : n->at.way.type != from.way.type                          ? CLIMB_COMPARED_AT_LEAST
+	                  : n->at.cycles * CLIMB_SAVES_MUCH <= from.cycles           ? 1
+	                                                                             : CLIMB_OF_SIZES_COMPARED_AT_LEAST;
+	bool to_buffers = has(&from, waits_for_windows) && !has(&n->at, waits_for_windows);
+	double saves = to_buffers ? CLIMB_TO_BUFFERS_SAVES_AT_LEAST : CLIMB_SAVES_AT_LEAST;
 	bool taken = n->at.cycles * saves <= from.cycles && n->at.seconds * compared <= from.seconds;
 	if (n->at.trial.program != from.trial.program)
 		remark(n,
@@ -372,7 +371,8 @@ void choose_near(Choosing *s) {
 	if (!taken)
 		n->at = from;
 	const Program *steps = n->at.trial.program;
-	walk(n, join_steps, 1 / JOINED_LOSES_AT_MOST, JOINED_COMPARED_AT_MOST, MOST_JOINED);
+	double joined = has(&n->at, comes_in_chunks) ? JOINED_CHUNKS_SAVE_AT_LEAST : 1 / JOINED_LOSES_AT_MOST;
+	walk(n, join_steps, joined, JOINED_COMPARED_AT_MOST, MOST_JOINED);
 	if (n->at.trial.program != steps)
 		remark(n, arena_printf(s->c->arena, "steps that only add up as one, %s", words_of(n)), true);
 	if (n->at.trial.program == from.trial.program)
