@@ -162,7 +162,9 @@ check: check-unit check-python
 FULL_TESTS = $(shell grep -l 'mark\.full' tests/*/test_*.py python/tests/test_*.py)
 check-full: build need-venv
 	$(PYTEST) -n $(PROCESSES) -m full $(FULL_TESTS)
-	$(WITH_PYTHON) tests/executed.py --coverage --drawn 200
+	@rm -f $(EXECUTED)
+	PALLASC_VERDICTS_LOG=$(EXECUTED).part $(WITH_PYTHON) tests/executed.py --coverage --drawn 200
+	@mv $(EXECUTED).part $(EXECUTED)
 	@$(MAKE) --no-print-directory soak SECONDS=60 SEED=1000
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory mutations COUNT=500
@@ -178,9 +180,9 @@ check-page: build need-venv
 nightly: build need-venv
 	$(PYTHON) tests/nightly.py $(STEPS)
 
-# tests/verdicts.txt and tests/compiled.txt, from what the last `make check` found right.
+# tests/verdicts.txt, compiled.txt and executed.txt, from what the last `make check` and `make check-full` found right.
 verdicts: need-venv
-	@$(WITH_PYTHON) tests/verdicts.py $(VERDICTS)
+	@$(WITH_PYTHON) tests/verdicts.py $(VERDICTS) $(EXECUTED)
 
 check-unit: build
 	@$(MAKE) --no-print-directory $(JOBS) run-unit replay
@@ -202,6 +204,7 @@ PYTEST = $(WITH_PYTHON) -m pytest
 LONG_TESTS = $(addprefix tests/,$(addprefix whole/,test_numerics.py coverage/test_coverage.py test_tpu_compiler.py ops oracle) \
 	plan/test_memory.py)
 VERDICTS = $(BUILD)/verdicts.log
+EXECUTED = $(BUILD)/executed.log
 check-python: build need-venv $(FAULT_TOOLS)
 	@rm -f $(VERDICTS) $(VERDICTS).aot
 	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
@@ -216,9 +219,10 @@ check-jax: build
 	for python in .venv .venv-jax-*; do JAX_PLATFORMS=cpu $$python/bin/python tests/whole/jax_versions.py || exit; done
 
 .PHONY: check-export
+SPREAD = -n $(PROCESSES) --dist worksteal
 check-export: build need-exports
-	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest python/tests_export
-	for version in $(OLDER_HELIONS); do PYTHONPATH=python .venv-export-$$version/bin/python -m pytest -k 'not committed' \
+	PYTHONPATH=python $(EXPORT_PYTHON) -m pytest $(SPREAD) python/tests_export
+	for version in $(OLDER_HELIONS); do PYTHONPATH=python .venv-export-$$version/bin/python -m pytest $(SPREAD) -k 'not committed' \
 		python/tests_export/test_language.py python/tests_export/test_export.py python/tests_export/test_helion_use.py || exit; done
 
 # Every module that the tests print, by its hash: what differs from tests/modules.txt. AGAINST=DIR: from what another tree,
@@ -573,7 +577,7 @@ help:
 	@echo 'make demo          compile the attention graph, run the kernel, compare with the reference'
 	@echo 'make check         unit tests and pytest; installs what is missing (C libraries, .venv)'
 	@echo '                   (kernels whose verdicts are kept are not simulated again; PALLASC_CHECK_DATE=YYYY-MM-DD)'
-	@echo 'make verdicts      keep the verdicts of the last make check: tests/verdicts.txt'
+	@echo 'make verdicts      keep the verdicts of the last make check and check-full: tests/verdicts.txt and beside it'
 	@echo 'make check-full    what is too long for make check: ten minutes'
 	@echo 'make check-page    the pages of --emit=html in headless Chromium, which is installed (80 MB)'
 	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'

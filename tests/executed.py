@@ -2,11 +2,14 @@
 
 Each rewrite of a kernel must leave what it computes, and all of them must end in the compiler's own
 text. `executed.py --coverage --matrix --drawn 500` runs all of them, in as many processes as there
-are cores, in about six minutes on one; tests/kernel/test_kernel_rewrites.py runs some.
+are cores, in about six minutes on one; tests/kernel/test_kernel_rewrites.py runs some. In a session
+of verdicts.py, as `make check-full` opens one, what tests/executed.txt keeps answers for the
+coverage's kernels.
 """
 
 import argparse
 import concurrent.futures
+import datetime
 import functools
 import itertools
 import json
@@ -26,6 +29,7 @@ if __name__ == "__main__":  # processes for the cores, not threads of each
 
 import kit  # noqa: E402
 import numpy as np  # noqa: E402
+import verdicts  # noqa: E402
 from pallasc import execute  # noqa: E402
 from pallasc.errors import PallascError  # noqa: E402
 
@@ -150,21 +154,61 @@ def runs(graph):
     return Runs(proof.inputs(graph, INPUTS))
 
 
-def case_problems(case):
-    """Lines that say what is wrong with a `proof.Case`'s kernel text; none if it is right."""
+def case_problems(case, remember=True):
+    """Lines that say what is wrong with a `proof.Case`'s kernel text; none if it is right.
+
+    Args:
+      case: what is compiled, for TARGET.
+      remember: whether a verdict is to be kept, where kept ones hold at all: see verdicts.py.
+    """
     import proof
 
     document, blocks = proof.document(case.graph), case.blocks or proof.default_blocks(case.graph)
     text = kernel_text(document, case.config)
-    names = re.findall(r"^output (\S+)", text, re.MULTILINE)
-    info = {"outputs": [{"name": name} for name in names]}
-    outputs = runs(case.graph).outputs(text)
-    rows = proof.judge(case.graph, info, INPUTS, INPUTS, blocks, outputs)
-    found = [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
-    if read_again(text) != text:
-        found.append("the text does not read back")
     built = kernel_text(document, case.config, emit="--rewrites=")
-    return found + runs(case.graph).rewrite_problems(built, text)
+
+    def execute_it():
+        names = re.findall(r"^output (\S+)", text, re.MULTILINE)
+        info = {"outputs": [{"name": name} for name in names]}
+        outputs = runs(case.graph).outputs(text)
+        rows = proof.judge(case.graph, info, INPUTS, INPUTS, blocks, outputs)
+        found = [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
+        if read_again(text) != text:
+            found.append("the text does not read back")
+        return found + runs(case.graph).rewrite_problems(built, text), proof.worst(rows)
+
+    return verdicts.settle(question(case, built, text), execute_it, remember)
+
+
+def question(case, built, text):
+    """What a verdict on a kernel's text depends on, and on what is built: a `verdicts.Question`."""
+    import proof
+
+    def arrays():
+        yield from proof.inputs(case.graph, INPUTS)
+        yield from proof.expected_reference(case.graph, INPUTS, blocks)
+        yield from proof.expected_formula(case.graph, INPUTS, blocks)
+        for index in range(len(re.findall(r"^output ", text, re.MULTILINE))):
+            yield str(proof.compare.tolerance_for(proof.document(case.graph), index))
+
+    blocks = case.blocks or proof.default_blocks(case.graph)
+    texts = [bare(built), bare(text), json.dumps([proof.document(case.graph), blocks])]
+    name = f"{verdicts.EXECUTED}{case.id}"
+    return verdicts.Question(name, "", [*texts, *judging()], proof.judging(case.graph), arrays)
+
+
+@functools.cache
+def judging():
+    """The names of the rewrites, and the code that executes and compares."""
+    import proof
+
+    ours = (bare, same_but_numbers, _same_but_numbers, Runs, proof.judge)
+    return [
+        " ".join(rewrites()),
+        str(TOLERANCES),
+        verdicts.package_code("execute"),
+        *map(verdicts.source, ours),
+    ]
 
 
 def drawn_problems(case):
@@ -250,6 +294,8 @@ def main():
     parser.add_argument("--slow", type=int, default=0, metavar="N", help="name the slowest")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="processes")
     options = parser.parse_args()
+    if log := os.environ.get(verdicts.LOG):
+        verdicts.begin(Path(log), datetime.date.today())
     asked, started, wrong, times = jobs(options), time.monotonic(), 0, []
     drawn = {name(job): job[-1] for job in asked if job[0] == "drawn"}
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as executor:
@@ -263,7 +309,9 @@ def main():
                 print(f"{found}: {line}", flush=True)
     for seconds, found in sorted(times, reverse=True)[: options.slow]:
         print(f"{seconds:6.1f} s {found}")
-    print(f"{len(asked)} kernels executed, {wrong} wrong, {time.monotonic() - started:.0f} s")
+    kept = Path(log).read_text().count(f"kept {verdicts.EXECUTED}") if log else 0
+    told = f"{len(asked) - kept} kernels executed{f', {kept} right by a kept verdict' * bool(log)}"
+    print(f"{told}, {wrong} wrong, {time.monotonic() - started:.0f} s")
     return 1 if wrong else 0
 
 

@@ -1,19 +1,20 @@
-"""Verdicts on simulated kernels, kept in tests/verdicts.txt by hashes of what they depend on.
+"""Verdicts on kernels that were run, kept in two files by hashes of what they depend on.
 
-A line of the file says that one kernel was simulated and found right:
+A line of tests/verdicts.txt says that one kernel was simulated and found right, one of
+tests/executed.txt that its text was executed (tests/executed.py), before and after each rewrite:
 
     NAME KEY JUDGES ARRAYS RATIOS
 
 KEY is a hash of the kernel's code, its graph, the kinds of inputs and of runs, the code that
-simulates and compares, and the versions of what that stands on. JUDGES is a hash of the code that
+runs it and compares, and the versions of what that stands on. JUDGES is a hash of the code that
 makes the inputs and what is expected of them, ARRAYS one of these arrays themselves. A line holds
 where KEY and JUDGES are those of now; or KEY and ARRAYS: then the code was changed, and what it
 gives was not. RATIOS are the largest errors, in tolerances, for people. Each line stands alone, so
 that files may be merged line by line. A kernel that is off has no line.
 
 Only the tests ask (tests/conftest.py opens a session): everything else simulates. What they find is
-appended to build/verdicts.txt, which holds as the other does, on this machine. As a program, this
-writes into tests/verdicts.txt what the last `make check` asked for: `make verdicts`.
+appended to build/verdicts.txt, which holds as the others do, on this machine. As a program, this
+writes into the files what the last `make check` and `make check-full` asked for: `make verdicts`.
 """
 
 import datetime
@@ -30,10 +31,13 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tests" / "verdicts.txt"
+KEPT_EXECUTED = ROOT / "tests" / "executed.txt"
 LOCAL = ROOT / "build" / "verdicts.txt"
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 # Each kernel is simulated again, whatever is kept, on one day of so many.
 DAYS = 30
+
+EXECUTED = "executed/"  # begins the names of kernels that are executed as text
 
 # The environment of a session; processes that it starts are of it too.
 LOG = "PALLASC_VERDICTS_LOG"  # a file: what was asked and how it was answered
@@ -212,10 +216,11 @@ def read(path):
 
 @functools.cache
 def known():
-    """{key: [verdicts]} of both files as they are when first asked for, and of this process."""
-    found = read(KEPT)
-    for key, verdicts in read(LOCAL).items():
-        found.setdefault(key, []).extend(verdicts)
+    """{key: [verdicts]} of all files as they are when first asked for, and of this process."""
+    found = {}
+    for path in (KEPT, KEPT_EXECUTED, LOCAL):
+        for key, verdicts in read(path).items():
+            found.setdefault(key, []).extend(verdicts)
     return found
 
 
@@ -269,8 +274,8 @@ def summary(path):
         return [f"simulated kernels: all {again} again"]
     simulated = new + again + hows.count("passing")
     lines = [
-        f"kernels to simulate: {len(hows)}; {hows.count('kept')} have a kept verdict that holds, "
-        f"{simulated} were simulated ({again} of them again: {DATE}={day()})"
+        f"kernels to simulate or execute: {len(hows)}; {hows.count('kept')} have a kept verdict "
+        f"that holds, {simulated} were run ({again} of them again: {DATE}={day()})"
     ]
     if count := unrecorded(path):
         lines.append(f"{count} verdicts are not in tests/verdicts.txt: `make verdicts` writes them")
@@ -282,16 +287,24 @@ def unrecorded(path):
     kept = read(KEPT)
     return sum(
         all(verdict[2:4] != other[2:4] for other in kept.get(verdict.key, ()))
-        for how, verdict in answers(path)
-        if how != "passing"
+        for verdict in to_keep(path)
     )
 
 
-def record(path, kept=None):
-    """Writes the file anew: what a session asked for, sorted. Gives (lines, new ones, dropped)."""
+def to_keep(path, executed=False):
+    """The verdicts of a session on kernels that were simulated, or on those executed as text."""
+    return [
+        verdict
+        for how, verdict in answers(path)
+        if how != "passing" and verdict.name.startswith(EXECUTED) == executed
+    ]
+
+
+def record(path, kept=None, executed=False):
+    """Writes a file anew: what a session asked for, sorted. Gives (lines, new ones, dropped)."""
     kept = kept or KEPT
     before = read(kept)
-    asked = {verdict.key: verdict for how, verdict in answers(path) if how != "passing"}
+    asked = {verdict.key: verdict for verdict in to_keep(path, executed)}
     for key, verdict in asked.items():  # what holds stays as it was written, errors and all
         same = [old for old in before.get(key, ()) if old[2:4] == verdict[2:4]]
         asked[key] = same[0] if same else verdict
@@ -302,8 +315,14 @@ def record(path, kept=None):
 
 
 def main():
-    """Records the session whose log is named. Exit status 1 if there is none that passed."""
-    path = Path(sys.argv[1])
+    """Records the sessions whose logs are named: of `make check`, and of tests/executed.py.
+
+    Exit status 1 if there is none of `make check` that passed; the other may be missing.
+    """
+    path, executed = map(Path, sys.argv[1:])
+    if executed.exists():
+        count, new, dropped = record(executed, KEPT_EXECUTED, executed=True)
+        print(f"tests/executed.txt: {count} verdicts, {new} new, {dropped} dropped")
     if not path.exists():
         print(f"{path}: no `make check` has passed since `make clean`: it is what is recorded")
         return 1

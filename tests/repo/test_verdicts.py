@@ -2,11 +2,14 @@
 
 import datetime
 
+import executed
 import numpy as np
 import pytest
 import simulated
 import verdicts
 from builder import Doc, G, f32, sl, sym
+from coverage import row as coverage
+from pallasc import execute
 from turns import day_of
 
 KERNEL = """KERNEL_INFO = {
@@ -33,6 +36,7 @@ call(
 def session(tmp_path, monkeypatch):
     """An own session with empty files, on a day on which nothing named "kernel" is due."""
     monkeypatch.setattr(verdicts, "KEPT", tmp_path / "kept.txt")
+    monkeypatch.setattr(verdicts, "KEPT_EXECUTED", tmp_path / "executed.txt")
     monkeypatch.setattr(verdicts, "LOCAL", tmp_path / "local.txt")
     monkeypatch.setenv(verdicts.DATE, day_of("kernel", due=False))
     monkeypatch.delenv(verdicts.AGAIN, raising=False)
@@ -42,9 +46,11 @@ def session(tmp_path, monkeypatch):
     verdicts.known.cache_clear()
 
 
-def question(kernel=KERNEL, runs=("random",), judges=("def f",), arrays=((1.0, 2.0),)):
+def question(
+    kernel=KERNEL, runs=("random",), judges=("def f",), arrays=((1.0, 2.0),), name="kernel"
+):
     made = [np.array(array, np.float32) for array in arrays]
-    return verdicts.Question("kernel", kernel, runs, judges, lambda: made)
+    return verdicts.Question(name, kernel, runs, judges, lambda: made)
 
 
 def settled(asked, lines=()):
@@ -127,8 +133,41 @@ def test_what_a_session_asked_is_recorded_and_the_rest_dropped(session):
     assert line == " ".join(question().verdict([0.25]))
     assert verdicts.unrecorded(session) == 0
     assert verdicts.record(session, verdicts.KEPT) == (1, 0, 0)
-    found = "kernels to simulate: 2; 0 have a kept verdict that holds, 2 were simulated"
+    found = "kernels to simulate or execute: 2; 0 have a kept verdict that holds, 2 were run"
     assert verdicts.summary(session)[0].startswith(found)
+
+
+def test_kernels_executed_as_text_have_a_file_of_their_own(session, monkeypatch):
+    asked = question(name=f"{verdicts.EXECUTED}kernel", runs=("text",))
+    monkeypatch.setenv(verdicts.DATE, day_of(asked.name, due=False))
+    assert settled(asked) == ([], True)
+    assert verdicts.record(session, verdicts.KEPT) == (0, 0, 0)
+    assert verdicts.record(session, verdicts.KEPT_EXECUTED, executed=True) == (1, 1, 0)
+    verdicts.LOCAL.unlink()
+    assert settled(asked) == ([], False)
+
+
+def test_the_text_of_a_kernel_is_executed_until_it_changes(session, monkeypatch):
+    """Of `executed.case_problems`: what is built and what the compiler makes of it decide."""
+    (case,) = (case for case in coverage.accepted() if case.id == "rms_norm_odd-32")
+    monkeypatch.setenv(verdicts.DATE, day_of(f"{verdicts.EXECUTED}{case.id}", due=False))
+    ran, run = [], execute.run
+    monkeypatch.setattr(execute, "run", lambda *given: ran.append(1) or run(*given))
+
+    def found():
+        ran.clear()
+        executed.runs.cache_clear()
+        verdicts.known.cache_clear()
+        return executed.case_problems(case), bool(ran)
+
+    assert found() == ([], True)
+    assert found() == ([], False)
+    text = executed.kernel_text
+    monkeypatch.setattr(
+        executed, "kernel_text", lambda *given, **how: text(*given, **how).replace("mul ", "sub ")
+    )
+    lines, again = found()
+    assert lines and again
 
 
 def test_lines_may_be_merged(session):
@@ -145,11 +184,12 @@ def test_a_line_that_is_none_is_told(session):
         verdicts.known()
 
 
-def test_the_file_is_sorted_and_holds_each_kernel_once():
-    lines = verdicts.KEPT.read_text().splitlines()
-    keys = [line.split()[1] for line in lines]
-    assert lines == sorted(lines) and len(set(keys)) == len(keys)
-    assert sum(map(len, verdicts.read(verdicts.KEPT).values())) == len(lines)
+def test_each_file_is_sorted_and_holds_each_kernel_once():
+    for path in (verdicts.KEPT, verdicts.KEPT_EXECUTED):
+        lines = path.read_text().splitlines()
+        keys = [line.split()[1] for line in lines]
+        assert lines == sorted(lines) and len(set(keys)) == len(keys)
+        assert sum(map(len, verdicts.read(path).values())) == len(lines)
 
 
 def test_a_simulated_kernel_is_asked_about_with_all_that_decides(session, monkeypatch):
