@@ -179,7 +179,7 @@ def backward_rows():
     q, k, v = attention_args(HEADS, ROWS, WIDTH)
     args = (q, k, v, q, *(f"float32[{HEADS},{ROWS}]",) * 2)
     pair = []
-    best = {"dq": ((1, 1024, 1024), (1024, 1024)), "dkdv": ((1, 1024, 256), (512, 2048))}
+    best = {"dq": ((1, 2048, 1024), (1024, 1024)), "dkdv": ((1, 1024, 256), (512, 2048))}
     for part, (sizes, (block_q, block_k)) in best.items():
         flash_sizes = {"part": part, "block_q": block_q, "block_k": block_k}
         pair.append(
@@ -301,6 +301,7 @@ def around_rows():
 
 def normal_rows():
     """Normalizations and softmax, both ways, in two shapes."""
+    sizes = [blocks(32), blocks(64), blocks(128)]
     for rows, width in ((4096, 10240), (8192, 4096)):
         x, weight, stat = f"bfloat16[{rows},{width}]", f"bfloat16[{width}]", f"float32[{rows}]"
         table = [
@@ -318,9 +319,9 @@ def normal_rows():
                 f"{name} {rows}x{width}",
                 kernel,
                 args,
-                [{}, blocks(64), blocks(128)],
+                [{}, *sizes, blocks(64, pallas_wide_blocks="off")],
                 [(f"xla.{peer}", {})],
-                [blocks(64), blocks(128)],
+                sizes,
             )
 
 
