@@ -162,9 +162,9 @@ check: check-unit check-python
 FULL_TESTS = $(shell grep -l 'mark\.full' tests/*/test_*.py python/tests/test_*.py)
 check-full: build need-venv
 	$(PYTEST) -n $(PROCESSES) -m full $(FULL_TESTS)
-	@rm -f $(EXECUTED)
-	PALLASC_VERDICTS_LOG=$(EXECUTED).part $(WITH_PYTHON) tests/executed.py --coverage --drawn 200
-	@mv $(EXECUTED).part $(EXECUTED)
+	@rm -f $(EXECUTED_LOG)
+	PALLASC_VERDICTS_LOG=$(EXECUTED_LOG).part $(WITH_PYTHON) tests/executed.py --coverage --drawn 200
+	@mv $(EXECUTED_LOG).part $(EXECUTED_LOG)
 	@$(MAKE) --no-print-directory soak SECONDS=60 SEED=1000
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory mutations COUNT=500
@@ -182,7 +182,7 @@ nightly: build need-venv
 
 # tests/verdicts.txt, compiled.txt and executed.txt, from what the last `make check` and `make check-full` found right.
 verdicts: need-venv
-	@$(WITH_PYTHON) tests/verdicts.py $(VERDICTS) $(EXECUTED)
+	@$(WITH_PYTHON) tests/verdicts.py $(VERDICTS) $(EXECUTED_LOG)
 
 check-unit: build
 	@$(MAKE) --no-print-directory $(JOBS) run-unit replay
@@ -204,7 +204,7 @@ PYTEST = $(WITH_PYTHON) -m pytest
 LONG_TESTS = $(addprefix tests/,$(addprefix whole/,test_numerics.py coverage/test_coverage.py test_tpu_compiler.py ops oracle) \
 	plan/test_memory.py)
 VERDICTS = $(BUILD)/verdicts.log
-EXECUTED = $(BUILD)/executed.log
+EXECUTED_LOG = $(BUILD)/executed.log
 check-python: build need-venv $(FAULT_TOOLS)
 	@rm -f $(VERDICTS) $(VERDICTS).aot
 	PALLASC_VERDICTS_LOG=$(VERDICTS).part $(PYTEST) -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \

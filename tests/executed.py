@@ -154,13 +154,8 @@ def runs(graph):
     return Runs(proof.inputs(graph, INPUTS))
 
 
-def case_problems(case, remember=True):
-    """Lines that say what is wrong with a `proof.Case`'s kernel text; none if it is right.
-
-    Args:
-      case: what is compiled, for TARGET.
-      remember: whether a verdict is to be kept, where kept ones hold at all: see verdicts.py.
-    """
+def case_problems(case):
+    """Lines that say what is wrong with a `proof.Case`'s kernel text; none if it is right."""
     import proof
 
     document, blocks = proof.document(case.graph), case.blocks or proof.default_blocks(case.graph)
@@ -177,11 +172,14 @@ def case_problems(case, remember=True):
             found.append("the text does not read back")
         return found + runs(case.graph).rewrite_problems(built, text), proof.worst(rows)
 
-    return verdicts.settle(question(case, built, text), execute_it, remember)
+    return verdicts.settle(question(case, built, text), execute_it)
 
 
 def question(case, built, text):
-    """What a verdict on a kernel's text depends on, and on what is built: a `verdicts.Question`."""
+    """What a verdict depends on, of what is built and of the text after all rewrites: a Question.
+
+    Where both are what they were, so is what each rewrite alone leaves, or it does not matter.
+    """
     import proof
 
     def arrays():

@@ -35,7 +35,7 @@ def main():
         found += [(DEVICES, options.output / "devices" / "graphs")]
     found.sort(key=lambda job: -job[0].stat().st_size)  # the long ones first
     with multiprocessing.get_context("spawn").Pool() as pool:
-        return max(pool.starmap(make, found, chunksize=1))
+        return max(pool.starmap(make, found, chunksize=1), default=0)
 
 
 def make(path, target):
