@@ -117,6 +117,15 @@ def known_outcomes(jobs, sides, workers):
     return outcomes
 
 
+def missing(jobs, outcomes):
+    """Lines that name the jobs that nobody has measured: the fastest may be among them."""
+    return [
+        f"not measured: {job.side} {job.kernel} {', '.join(job.args)} {job.config} on {job.target}"
+        for job in dict.fromkeys(jobs)
+        if job not in outcomes
+    ]
+
+
 def outdated(contests, choices):
     """Names of rows of which a kept time of ours is of a kernel that is printed otherwise now."""
     jobs = {c.name: [run.job(chip) for run in c.ours for chip in race.CHIPS] for c in contests}
@@ -245,6 +254,8 @@ def main():
     jobs += [job for row in (choices.rows if choices else ()) for job in row.jobs.values()]
     needs = known_needs(contests, not options.known)
     outcomes = known_outcomes(jobs, sides, options.j)
+    for line in missing(jobs, outcomes):
+        print(line, file=sys.stderr)
     versions = dict(zip(NAMES, measure.versions(*NAMES), strict=True))
     head = HEAD.format(
         rows=race.LONG_ROWS,

@@ -313,6 +313,16 @@ def test_cycles_without_waits():
     assert sections.schedule(outcome()) == "1/2, 1200"
 
 
+def test_runs_that_nobody_measured_are_named():
+    """A peer's fastest configuration may be among them."""
+    jobs = results.in_rounds(results.chosen_contests("softmax backward 8192x4096"))
+    assert results.missing(jobs, race_kept.outcomes()) == []
+    helion = next(job for job in jobs if job.side == "helion")
+    (line,) = results.missing(jobs, dict.fromkeys(set(jobs) - {helion}))
+    assert line.startswith("not measured: helion fused.py:softmax_bwd bfloat16[8192,4096], ")
+    assert line.endswith(f"{helion.config} on {helion.target}")
+
+
 def test_names_of_rows_are_distinct_and_filters_find_them():
     names = [contest.name for contest in ROWS]
     assert len(set(names)) == len(names)
