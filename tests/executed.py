@@ -163,8 +163,7 @@ def case_problems(case):
     built = kernel_text(document, case.config, emit="--rewrites=")
 
     def execute_it():
-        names = re.findall(r"^output (\S+)", text, re.MULTILINE)
-        info = {"outputs": [{"name": name} for name in names]}
+        info = {"outputs": [{"name": name} for name in output_names(text)]}
         outputs = runs(case.graph).outputs(text)
         rows = proof.judge(case.graph, info, INPUTS, INPUTS, blocks, outputs)
         found = [f"{r.inputs}: {r.output} against {r.against}: {r.text}" for r in rows if not r.ok]
@@ -175,6 +174,11 @@ def case_problems(case):
     return verdicts.settle(question(case, built, text), execute_it)
 
 
+def output_names(text):
+    """Of a kernel text, in order."""
+    return re.findall(r"^output (\S+)", text, re.MULTILINE)
+
+
 def question(case, built, text):
     """What a verdict depends on, of what is built and of the text after all rewrites: a Question.
 
@@ -183,11 +187,7 @@ def question(case, built, text):
     import proof
 
     def arrays():
-        yield from proof.inputs(case.graph, INPUTS)
-        yield from proof.expected_reference(case.graph, INPUTS, blocks)
-        yield from proof.expected_formula(case.graph, INPUTS, blocks)
-        for index in range(len(re.findall(r"^output ", text, re.MULTILINE))):
-            yield str(proof.compare.tolerance_for(proof.document(case.graph), index))
+        return proof.arrays_of(case.graph, [INPUTS], blocks, len(output_names(text)))
 
     blocks = case.blocks or proof.default_blocks(case.graph)
     texts = [bare(built), bare(text), json.dumps([proof.document(case.graph), blocks])]

@@ -728,16 +728,22 @@ def question(case):
     asked = json.dumps([document(case.graph), blocks, list(simulations(kinds))], sort_keys=True)
 
     def arrays():
-        for kind in dict.fromkeys(kind for _, kind, _ in simulations(kinds)):
-            yield from inputs(case.graph, kind, blocks)
-            yield from expected_reference(case.graph, kind, blocks)
-            yield from expected_formula(case.graph, kind, blocks)
-        for index in range(len(module(case).info["outputs"])):
-            yield str(compare.tolerance_for(document(case.graph), index))
+        found = [kind for _, kind, _ in simulations(kinds)]
+        return arrays_of(case.graph, found, blocks, len(module(case).info["outputs"]))
 
     return verdicts.Question(
         case.id, module(case).source, (asked, *running()), judging(case.graph), arrays
     )
+
+
+def arrays_of(graph, kinds, blocks, outputs):
+    """The inputs of some kinds, what is expected of them, and the tolerances of so many outputs."""
+    for kind in dict.fromkeys(kinds):
+        yield from inputs(graph, kind, blocks)
+        yield from expected_reference(graph, kind, blocks)
+        yield from expected_formula(graph, kind, blocks)
+    for index in range(outputs):
+        yield str(compare.tolerance_for(document(graph), index))
 
 
 @functools.cache

@@ -300,9 +300,9 @@ def to_keep(path, executed=False):
     ]
 
 
-def record(path, kept=None, executed=False):
+def record(path, executed=False):
     """Writes a file anew: what a session asked for, sorted. Gives (lines, new ones, dropped)."""
-    kept = kept or KEPT
+    kept = KEPT_EXECUTED if executed else KEPT
     before = read(kept)
     asked = {verdict.key: verdict for verdict in to_keep(path, executed)}
     for key, verdict in asked.items():  # what holds stays as it was written, errors and all
@@ -321,7 +321,7 @@ def main():
     """
     path, executed = map(Path, sys.argv[1:])
     if executed.exists():
-        count, new, dropped = record(executed, KEPT_EXECUTED, executed=True)
+        count, new, dropped = record(executed, executed=True)
         print(f"tests/executed.txt: {count} verdicts, {new} new, {dropped} dropped")
     if not path.exists():
         print(f"{path}: no `make check` has passed since `make clean`: it is what is recorded")

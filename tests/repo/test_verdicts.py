@@ -128,11 +128,11 @@ def test_what_a_session_asked_is_recorded_and_the_rest_dropped(session):
     asked = question(runs=("today",))
     verdicts.settle(asked, lambda: ([], [0.5]), remember=False)
     assert verdicts.unrecorded(session) == 1
-    assert verdicts.record(session, verdicts.KEPT) == (1, 1, 1)
+    assert verdicts.record(session) == (1, 1, 1)
     (line,) = verdicts.KEPT.read_text().splitlines()
     assert line == " ".join(question().verdict([0.25]))
     assert verdicts.unrecorded(session) == 0
-    assert verdicts.record(session, verdicts.KEPT) == (1, 0, 0)
+    assert verdicts.record(session) == (1, 0, 0)
     found = "kernels to simulate or execute: 2; 0 have a kept verdict that holds, 2 were run"
     assert verdicts.summary(session)[0].startswith(found)
 
@@ -141,8 +141,8 @@ def test_kernels_executed_as_text_have_a_file_of_their_own(session, monkeypatch)
     asked = question(name=f"{verdicts.EXECUTED}kernel", runs=("text",))
     monkeypatch.setenv(verdicts.DATE, day_of(asked.name, due=False))
     assert settled(asked) == ([], True)
-    assert verdicts.record(session, verdicts.KEPT) == (0, 0, 0)
-    assert verdicts.record(session, verdicts.KEPT_EXECUTED, executed=True) == (1, 1, 0)
+    assert verdicts.record(session) == (0, 0, 0)
+    assert verdicts.record(session, executed=True) == (1, 1, 0)
     verdicts.LOCAL.unlink()
     assert settled(asked) == ([], False)
 
