@@ -483,7 +483,8 @@ def third_table():
     """Kernels of one to four inputs: two buffers of their blocks, and what auto takes."""
     wide, weight = ("bfloat16[4096,8192]",), ("bfloat16[8192]",)
     rows, half = {"block_sizes": [128]}, {"block_sizes": [64]}
-    tiles = {"block_sizes": [256, 512]}
+    tiles, more = {"block_sizes": [256, 512]}, {"block_sizes": [256]}
+    images = ("bfloat16[16,512,4096]", "1e-5")
     norm = (*wide, *weight, *weight, "1e-5")
     grad = (*wide, *wide, *weight, "float32[4096]")
     cases = (
@@ -492,6 +493,9 @@ def third_table():
         (2, Case("RMS norm, 64 rows", "norms.py:rms_norm", (*wide, *weight, "1e-6"), half, BOTH)),
         (3, Case("layer norm, 64 rows", "layer_norm.py:layer_norm", norm, half)),
         (4, Case("RMS norm backward, 64 rows", "norms.py:rms_norm_bwd", grad, half)),
+        (2, Case("softmax backward, 256 rows", "fused.py:softmax_bwd", wide * 2, more, BOTH)),
+        (1, Case("instance norm", "norms.py:instance_norm", images, {"block_sizes": [1, 256]}, BOTH)),
+        (1, Case("standard deviation, 128 rows", "reductions.py:std_rows", ROWS, rows, V6E)),
         (
             1,
             Case(

@@ -124,6 +124,31 @@ def test_a_third_where_copies_take_about_as_long_as_a_point():
     assert rows["why"] == "one core copies the blocks of two points ahead"
 
 
+# By estimate next to nothing is saved; both sum across lanes.
+FEWER_BUNDLES = [("logsumexp_rows_8192_4096", "v7x"), ("softmax_8192_4096", "v6e")]
+
+
+@pytest.mark.parametrize(("name", "chip"), FEWER_BUNDLES)
+def test_a_third_where_rows_are_summed_for_as_long_as_copies_take(name, chip):
+    two, three = kit.compiled(name, chip, pallas_load_buffer_count=[2]), kit.compiled(name, chip)
+    buffers = [grid_buffers(m)["x_ref"] for m in (two, three)]
+    cycles = [m.plan["estimate"]["cycles"] for m in (two, three)]
+    assert (buffers, cycles[0] / cycles[1] < 1.038) == ([2, 3], True)
+
+
+# Nothing goes across lanes; little is computed; computed is so much that copies do not matter.
+SAME_BUNDLES = [
+    ("pointwise_exp_8192", "v7x"),
+    ("rms_norm_4096_8192", "v6e"),
+    ("any_all_8192_4096", "v7x"),
+]
+
+
+@pytest.mark.parametrize(("name", "chip"), SAME_BUNDLES)
+def test_two_where_a_third_gains_nothing(name, chip):
+    assert set(grid_buffers(kit.compiled(name, chip)).values()) == {2}
+
+
 @pytest.mark.parametrize("chip", ["v4", "v5e", "v5p", "v6e"])
 def test_two_where_hbm_alone_takes_longer_or_cores_share_the_grid(chip):
     assert set(grid_buffers(kit.compiled(NORM, chip)).values()) == {2}

@@ -190,7 +190,8 @@ def test_wide_steps_give_what_narrow_ones_give(graph):
 
 def test_rows_of_one_register_that_are_only_summed_for_a_store_are_transposed_first():
     """Of 8192 rows: the sums as a column would be spread over lanes and transposed."""
-    source = kit.compiled("attention_delta_8192", "v7x").source
+    two = {"pallas_load_buffer_count": [2, 2]}
+    source = kit.compiled("attention_delta_8192", "v7x", **two).source
     assert "jnp.sum(jnp.swapaxes(load_f32 * do, -1, -2), axis=1, keepdims=True)" in source
     assert "_to_row" not in source
     few = kit.compiled("attention_delta_8192", "v7x", pallas_wide_blocks="off")
