@@ -476,6 +476,28 @@ def wide_table():
     return comparison("kernel", cases, switch("pallas_wide_blocks", "off", "auto"), kilocycles)
 
 
+# ---- summed_parts
+
+
+def summed_table():
+    """Backwards of norms: their weights' gradients summed by the wrapper, and in the kernel."""
+    cases = []
+    for rows, width in ((8192, 4096), (4096, 10240)):
+        x, weight, stat = f"bfloat16[{rows},{width}]", f"bfloat16[{width}]", f"float32[{rows}]"
+        blocks = {"block_sizes": [128]}
+        cases += [
+            Case(
+                *(f"layer norm backward {rows} x {width}", "layer_norm.py:layer_norm_bwd"),
+                *((x, x, stat, stat, weight), blocks, BOTH),
+            ),
+            Case(
+                *(f"RMS norm backward {rows} x {width}", "norms.py:rms_norm_bwd"),
+                *((x, x, weight, stat), blocks, BOTH),
+            ),
+        ]
+    return comparison("kernel", cases, switch("pallas_summed_parts", "off", "auto"))
+
+
 # ---- third_buffers
 
 
@@ -494,7 +516,12 @@ def third_table():
         (3, Case("layer norm, 64 rows", "layer_norm.py:layer_norm", norm, half)),
         (4, Case("RMS norm backward, 64 rows", "norms.py:rms_norm_bwd", grad, half)),
         (2, Case("softmax backward, 256 rows", "fused.py:softmax_bwd", wide * 2, more, BOTH)),
-        (1, Case("instance norm", "norms.py:instance_norm", images, {"block_sizes": [1, 256]}, BOTH)),
+        (
+            1,
+            Case(
+                "instance norm", "norms.py:instance_norm", images, {"block_sizes": [1, 256]}, BOTH
+            ),
+        ),
         (1, Case("standard deviation, 128 rows", "reductions.py:std_rows", ROWS, rows, V6E)),
         (
             1,
@@ -713,6 +740,7 @@ PAGES = {
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
     "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/summed_parts.md": {"summed": summed_table},
     "docs/config.md": {"one_step": one_step_table},
     "docs/passes/runs.md": {"first_chunks": first_chunks_table},
     "docs/passes/result_pieces.md": {"pieces": pieces_table},

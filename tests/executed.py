@@ -39,7 +39,7 @@ INPUTS = "random"
 # What a rewrite may change values by, relative and absolute: sums in another order, then rounded to
 # bfloat16.
 SUMS = (2.0**-7, 1e-4)
-TOLERANCES = {"strips": SUMS, "lane_sums": SUMS, "chunks": SUMS, "pieces": SUMS}
+TOLERANCES = {"strips": SUMS, "row_sums": SUMS, "lane_sums": SUMS, "chunks": SUMS, "pieces": SUMS}
 
 
 class Refused(Exception):

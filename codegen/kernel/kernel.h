@@ -169,7 +169,8 @@ typedef struct KBuffer {
 	bool fused;         /* in, VMEM: XLA may make its blocks of what the wrapper makes the array of */
 	BufferId alias;     /* out: the in whose buffer it takes over; NONE */
 	bool half;          /* out of int16: the array is of float16, and the kernel has a view of its bits */
-	KHeld *held;        /* out: what its first and last visits are still to do; NULL */
+	bool line;   /* a row that is to be the 1-D array that the wrapper makes it of, or of it: rewrite_lines.c */
+	KHeld *held; /* out: what its first and last visits are still to do; NULL */
 } KBuffer;
 
 typedef enum KDimKind {

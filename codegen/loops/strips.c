@@ -113,8 +113,7 @@ static bool adds_up(const Maker *w, NodeId n) {
 		const Access *access = value_of(w->p, x)->access;
 		touches += access && access->operand == operand;
 	}
-	return node_get(w->p->m, n)->op == OP_ATOMIC_ADD && touches == 1 && held && held->accumulator == NONE &&
-	       held->initial == INITIAL_VALUE;
+	return node_get(w->p->m, n)->op == OP_ATOMIC_ADD && touches == 1 && held && held->initial == INITIAL_VALUE;
 }
 
 /* The last dim is read or written whole, as it lies; masks leave it alone. */

@@ -419,10 +419,39 @@ static Dtype accumulated_in(Planner *p, const AccessWants *wants, TensorId base,
 	return repeats || count > 1 ? DTYPE_F32 : DTYPE_NONE;
 }
 
-static uint32_t accumulator_add(Planner *p, const Operand *o, Dtype dtype) {
-	Scratch s = {.kind = SCRATCH_VMEM, .dtype = dtype, .rank = o->rank, .why = "sums that are rounded once"};
+/* Each grid point adds a sum of whole registers' rows to a row, and nothing else: the registers themselves can be added
+ * up, and summed once (rewrite_row_sums.c). */
+static bool adds_rows(Planner *p, const AccessWants *wants, const Operand *o, TensorId base, const Held *held) {
+	NodeId sum = NONE;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < wants->count; i++)
+		if (tensor_base(p->m, wants->at[i].tensor) == base) {
+			sum = wants->at[i].node;
+			count++;
+		}
+	if (count != 1 || !held->revisits || held->initial != INITIAL_VALUE || held->value != 0 || o->rank < 2 ||
+	    o->block[o->rank - 2] != 1 || node_get(p->m, sum)->op != OP_ATOMIC_ADD || node_uses(p->m, sum) != NONE ||
+	    p->plan->loop_of[node_get(p->m, sum)->graph] != NONE)
+		return false;
+	NodeId value = node_input(p->m, sum, 2), of;
+	if (value == NONE || op_canonical(node_get(p->m, value)->op) != OP_SUM || node_use_count(p->m, value) != 1)
+		return false;
+	of = node_input(p->m, value, 0);
+	const Type *t = of == NONE ? NULL : node_type(p->m, of);
+	return t && t->dtype == DTYPE_F32 && t->count == 2 && node_type(p->m, value)->count == 1 &&
+	       expr_number(p->m, t->dims[1]) == o->block[o->rank - 1] &&
+	       expr_number(p->m, t->dims[0]) % p->m->target->sublanes == 0;
+}
+
+static uint32_t accumulator_add(Planner *p, const Operand *o, Dtype dtype, bool rows) {
+	Scratch s = {.kind = SCRATCH_VMEM, .dtype = dtype, .rank = o->rank};
+	int64_t shape[DIM_MAX];
+	s.why = rows ? "sums of rows, a register of them, that are summed once" : "sums that are rounded once";
 	memcpy(s.shape, o->block, o->rank * sizeof(int64_t));
-	s.bytes = scratch_vmem_bytes(p->m->target, dtype, s.rank, s.shape);
+	memcpy(shape, s.shape, sizeof shape);
+	if (rows)
+		shape[o->rank - 2] = p->m->target->sublanes;
+	s.bytes = scratch_vmem_bytes(p->m->target, dtype, s.rank, shape);
 	s.ref = arena_printf(p->a, "%s_acc_ref", p->m->tensors.at[o->tensor].name);
 	return plan_scratch(p, s);
 }
@@ -512,8 +541,9 @@ static bool held_operand(Planner *p, AccessWants *wants, TensorId base) {
 	else if (t->has_init)
 		held->initial = combines_once(p, wants, &j, held) ? INITIAL_FOLDED : INITIAL_VALUE;
 	Dtype wide = accumulated_in(p, wants, base, held->revisits != 0);
-	if (wide != DTYPE_NONE)
-		held->accumulator = accumulator_add(p, &o, wide);
+	bool rows = adds_rows(p, wants, &o, base, held);
+	if (wide != DTYPE_NONE || rows)
+		held->accumulator = accumulator_add(p, &o, DTYPE_F32, rows);
 	o.held = held;
 	o.ref = arena_printf(p->a, "%s_ref", t->name);
 	plan_remark(p->plan, "%s: one block is held over all its accesses%s%s", t->name,

@@ -31,10 +31,14 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 			continue;
 		if (r->run == rewrite_ring)
 			ring_look_at_launches(p);
+		if (r->run == rewrite_lines)
+			lines_look_at_launches(p);
 		for (uint32_t i = 0; i < p->kernels.count; i++)
 			r->run(p->kernels.at[i]);
 		if (r->run == rewrite_float16)
 			launch_bits(p);
+		if (r->run == rewrite_lines)
+			launch_lines(p);
 		if (r->run == rewrite_ring)
 			ring_set_launches(p);
 		if (verify && !program_verify_kernels(p, verify))

@@ -22,6 +22,9 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 
 /* rewrite_float16.c: the launches of its wrapper take and give bits. */
 void launch_bits(const KProgram *p);
+/* rewrite_lines.c: before it, which operands the launches make rows of; behind it, they give and take 1-D arrays. */
+void lines_look_at_launches(const KProgram *p);
+void launch_lines(KProgram *p);
 /* rewrite_ring.c: before it, whether launches are such that it can be done; behind it, what they take and give. */
 void ring_look_at_launches(const KProgram *p);
 void ring_set_launches(KProgram *p);

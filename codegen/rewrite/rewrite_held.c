@@ -40,6 +40,7 @@ static void start(Kernel *k, Spot at, BufferId b) {
 	BufferId to = held->sums == NONE ? b : held->sums;
 	KBuffer out = k->buffers.at[b];
 	Dtype dtype = k->buffers.at[to].dtype;
+	out.shape = k->buffers.at[to].shape;
 	KArg x = dtype_is_float(dtype) ? karg_real(held->value) : karg_integer((int64_t)held->value);
 	if (held->copy) {
 		KArg from = whole(k, held->from);
@@ -55,7 +56,13 @@ static void finish(Kernel *k, Spot at, BufferId b) {
 	BufferId sums = k->buffers.at[b].held->sums;
 	KBuffer out = k->buffers.at[b];
 	KArg from = whole(k, sums);
-	KArg x = value_of(k, at, K_LOAD, k->buffers.at[sums].dtype, &out, 1, &from);
+	KArg x = value_of(k, at, K_LOAD, k->buffers.at[sums].dtype, &k->buffers.at[sums], 1, &from);
+	if (!kernel_same_shape(out.rank, out.shape, out.rank, k->buffers.at[sums].shape)) {
+		const int64_t along_rows[] = {1, (int64_t)out.rank - 2};
+		StmtId s = at.before == NONE ? kernel_append(k, at.region, K_SUM, 1, &x, 2, along_rows)
+		                             : kernel_insert_before(k, at.before, K_SUM, 1, &x, 2, along_rows);
+		x = karg_value(kernel_result(k, s, KTYPE_TILE, DTYPE_F32, out.rank, out.shape, NULL));
+	}
 	x = converted(k, at, x, k->buffers.at[sums].dtype, out.dtype, &out);
 	put(k, at, K_STORE, 2, (const KArg[]){whole(k, b), x});
 }

@@ -143,6 +143,10 @@ static bool classify(RowSplit *s, NodeId n) {
 		return true;
 	if (op == OP_STORE)
 		return classify_store(s, n);
+	if (op == OP_ATOMIC_ADD && node_uses(s->m, n) == NONE && !uses_role(s, n, ROLE_ROW)) {
+		s->role[n] = ROLE_AFTER;
+		return true;
+	}
 	if (op_has_effect(op) || op_is_call(op) || op == OP_GETITEM)
 		return refuse(s, n, "the body has loops, branches or atomics of its own");
 	if (dims_with(s, n))
@@ -178,7 +182,7 @@ static void measure(RowSplit *s, NodeId n) {
 static bool one_write_each(RowSplit *s) {
 	Map written = {0};
 	for (NodeId n = graph_first(s->m, s->root); n != NONE; n = node_get(s->m, n)->next) {
-		TensorId id = node_get(s->m, n)->op == OP_STORE ? access_tensor(s->m, n) : NONE;
+		TensorId id = op_writes(node_get(s->m, n)->op) ? access_tensor(s->m, n) : NONE;
 		if (id == NONE)
 			continue;
 		if (map_get(&written, tensor_base(s->m, id)) != NONE)

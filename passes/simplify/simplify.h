@@ -9,6 +9,7 @@ bool pass_const_fold(PassContext *c);
 bool pass_whiles(PassContext *c);
 bool pass_jagged(PassContext *c);
 bool pass_branches(PassContext *c);
+bool pass_summed_parts(PassContext *c);
 bool pass_cse(PassContext *c);
 bool pass_id_masks(PassContext *c);
 bool pass_scale_in_q(PassContext *c);

@@ -24,23 +24,23 @@ KERNEL_INFO = {
         {"name": "dbias", "dtype": "bfloat16", "shape": [300]},
     ],
     "config": {"block_sizes": [128], "pallas_pre_broadcast": False},
-    "vmem_bytes": 1632769,
-    "vmem_most_bytes": 4138112,
-    "vmem": {"windows": 599552, "inner": 0, "scratch": 0, "intermediates": 1033217},
+    "vmem_bytes": 1654400,
+    "vmem_most_bytes": 4165152,
+    "vmem": {"windows": 596480, "inner": 0, "scratch": 24576, "intermediates": 1033344},
     "flops": 0,
-    "hbm_bytes": 771368,
+    "hbm_bytes": 762968,
     "estimate": {
-        "cycles": 4865,
-        "seconds": 2.772e-06,
+        "cycles": 4852,
+        "seconds": 2.765e-06,
         "mxu": 0,
-        "vector": 909,
+        "vector": 905,
         "xlu": 698,
         "eup": 128,
-        "load": 68,
+        "load": 71,
         "store": 52,
-        "hbm": 1056,
-        "waits": 33,
-        "start": 1465,
+        "hbm": 1045,
+        "waits": 32,
+        "start": 1463,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
@@ -60,9 +60,24 @@ def _to_column(x):
 
 
 def _layer_norm_bwd_kernel(
-    weight_ref, x_ref, dy_ref, rstd_ref, mean_ref, dweight_ref, dbias_ref, dx_ref
+    weight_ref,
+    x_ref,
+    dy_ref,
+    rstd_ref,
+    mean_ref,
+    dweight_ref,
+    dbias_ref,
+    dx_ref,
+    dweight_acc_ref,
+    dbias_acc_ref,
 ):
     block_m = pl.program_id(0)
+
+    @pl.when(block_m == 0)
+    def first_visit():
+        dweight_acc_ref[...] = jnp.zeros((8, 300), jnp.float32)
+        dbias_acc_ref[...] = jnp.zeros((8, 300), jnp.float32)
+
     # scale = weight[:].to(torch.float32)[None, :]
     load = weight_ref[...]
     load_f32 = load.astype(jnp.float32)
@@ -83,9 +98,11 @@ def _layer_norm_bwd_kernel(
     # dweight[tile_m.id, :] = torch.sum(grad * x_hat, dim=0)
     mul_1 = grad * x_hat
     mul_1_masked = _mask(mul_1, 0, 421 - block_m * 128, 0)
-    dweight_ref[0, :, :] = jnp.sum(mul_1_masked, axis=0, keepdims=True)
+    registers = mul_1_masked.reshape((16, 8, 300))
+    dweight_acc_ref[...] = dweight_acc_ref[...] + jnp.sum(registers, axis=0)
     # dbias[tile_m.id, :] = torch.sum(grad, dim=0)
-    dbias_ref[0, :, :] = jnp.sum(grad, axis=0, keepdims=True)
+    registers_1 = grad.reshape((16, 8, 300))
+    dbias_acc_ref[...] = dbias_acc_ref[...] + jnp.sum(registers_1, axis=0)
     # wdy = grad * scale
     wdy = grad * load_f32
     # c1 = torch.sum(x_hat * wdy, dim=-1) / n
@@ -95,6 +112,15 @@ def _layer_norm_bwd_kernel(
     # dx[tile_m, :] = ((wdy - x_hat * c1[:, None] - c2[:, None]) * row_rstd).to(x.dt...
     mul_5 = (wdy - x_hat * c1 - c2) * row_rstd
     dx_ref[...] = mul_5.astype(jnp.bfloat16)
+
+    @pl.when(block_m == 3)
+    def last_visit():
+        dweight_ref[...] = jnp.sum(dweight_acc_ref[...], axis=0, keepdims=True).astype(
+            jnp.bfloat16
+        )
+        dbias_ref[...] = jnp.sum(dbias_acc_ref[...], axis=0, keepdims=True).astype(
+            jnp.bfloat16
+        )
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
@@ -111,32 +137,32 @@ def _layer_norm_bwd_jit(dy, x, mean, rstd, weight, interpret):
             pl.BlockSpec((1, 128), lambda block_m: (0, block_m)),
         ],
         out_specs=[
-            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
-            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
             pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
         ],
         out_shape=[
-            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
-            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+            jax.ShapeDtypeStruct((1, 300), jnp.bfloat16),
+            jax.ShapeDtypeStruct((1, 300), jnp.bfloat16),
             jax.ShapeDtypeStruct((421, 300), jnp.bfloat16),
         ],
+        scratch_shapes=[
+            pltpu.VMEM((8, 300), jnp.float32),
+            pltpu.VMEM((8, 300), jnp.float32),
+        ],
         compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel",),
+            dimension_semantics=("arbitrary",),
             vmem_limit_bytes=8388608,
         ),
         cost_estimate=pl.CostEstimate(
-            flops=3723264, transcendentals=131072, bytes_accessed=771368
+            flops=3706880, transcendentals=131072, bytes_accessed=762968
         ),
         interpret=interpret,
     )
     dweight, dbias, dx = call(
         weight.reshape((1, 300)), x, dy, rstd.reshape((1, 421)), mean.reshape((1, 421))
     )
-    return (
-        dx,
-        jnp.sum(dweight.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
-        jnp.sum(dbias.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
-    )
+    return dx, dweight.reshape((300,)), dbias.reshape((300,))
 
 
 def layer_norm_bwd(dy, x, mean, rstd, weight, interpret=False):

@@ -31,25 +31,25 @@ KERNEL_INFO = {
     "vmem_bytes": 419361,
     "vmem_most_bytes": 2621352,
     "vmem": {
-        "windows": 204288,
+        "windows": 201216,
         "inner": 81920,
-        "scratch": 3072,
+        "scratch": 6144,
         "intermediates": 130081,
     },
     "flops": 0,
-    "hbm_bytes": 771368,
+    "hbm_bytes": 762968,
     "estimate": {
-        "cycles": 17751,
+        "cycles": 17752,
         "seconds": 1.0115e-05,
         "mxu": 0,
-        "vector": 994,
+        "vector": 990,
         "xlu": 393,
         "eup": 108,
-        "load": 172,
+        "load": 175,
         "store": 126,
-        "hbm": 1513,
+        "hbm": 1502,
         "waits": 6422,
-        "start": 1291,
+        "start": 1289,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
@@ -73,8 +73,16 @@ def _layer_norm_bwd_two_level_kernel(
     dbias_ref,
     dweight_acc_ref,
     dbias_acc_ref,
+    dweight_acc_ref_1,
+    dbias_acc_ref_1,
 ):
     block_m = pl.program_id(0)
+
+    @pl.when(block_m == 0)
+    def first_visit():
+        dweight_acc_ref[...] = jnp.zeros((1, 300), jnp.float32)
+        dbias_acc_ref[...] = jnp.zeros((1, 300), jnp.float32)
+
     # dweight_acc = torch.zeros([n], dtype=torch.float32, device=x.device)
     dweight_acc = jnp.zeros((1, 300), jnp.float32)
     # scale = weight[:].to(torch.float32)[None, :]
@@ -118,18 +126,18 @@ def _layer_norm_bwd_two_level_kernel(
         )
         return dweight_acc_1_1, dbias_acc_1
 
-    dweight_acc_ref[...] = dweight_acc
-    dbias_acc_ref[...] = dweight_acc
+    dweight_acc_ref_1[...] = dweight_acc
+    dbias_acc_ref_1[...] = dweight_acc
 
     def body(x_win, dy_win, rstd_win, mean_win):
-        dweight_acc_ref[...], dbias_acc_ref[...] = step(
+        dweight_acc_ref_1[...], dbias_acc_ref_1[...] = step(
             pl.program_id(0),
             x_win,
             dy_win,
             rstd_win,
             mean_win,
-            dweight_acc_ref[...],
-            dbias_acc_ref[...],
+            dweight_acc_ref_1[...],
+            dbias_acc_ref_1[...],
         )
 
     pipeline = pltpu.emit_pipeline(
@@ -143,12 +151,17 @@ def _layer_norm_bwd_two_level_kernel(
         ],
     )
     pipeline(x_hbm, dy_hbm, rstd_hbm, mean_hbm)
-    dweight_acc_2 = dweight_acc_ref[...]
-    dbias_acc_2 = dbias_acc_ref[...]
+    dweight_acc_2 = dweight_acc_ref_1[...]
+    dbias_acc_2 = dbias_acc_ref_1[...]
     # dweight[tile_cta.id, :] = dweight_acc
-    dweight_ref[0, :, :] = dweight_acc_2
+    dweight_acc_ref[...] = dweight_acc_ref[...] + dweight_acc_2
     # dbias[tile_cta.id, :] = dbias_acc
-    dbias_ref[0, :, :] = dbias_acc_2
+    dbias_acc_ref[...] = dbias_acc_ref[...] + dbias_acc_2
+
+    @pl.when(block_m == 3)
+    def last_visit():
+        dweight_ref[...] = dweight_acc_ref[...].astype(jnp.bfloat16)
+        dbias_ref[...] = dbias_acc_ref[...].astype(jnp.bfloat16)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
@@ -166,20 +179,22 @@ def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
         ],
         out_specs=[
             pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
-            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
-            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
         ],
         out_shape=[
             jax.ShapeDtypeStruct((421, 300), jnp.bfloat16),
-            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
-            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+            jax.ShapeDtypeStruct((1, 300), jnp.bfloat16),
+            jax.ShapeDtypeStruct((1, 300), jnp.bfloat16),
         ],
         scratch_shapes=[
             pltpu.VMEM((1, 300), jnp.float32),
             pltpu.VMEM((1, 300), jnp.float32),
+            pltpu.VMEM((1, 300), jnp.float32),
+            pltpu.VMEM((1, 300), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel",),
+            dimension_semantics=("arbitrary",),
             vmem_limit_bytes=5242880,
         ),
         interpret=interpret,
@@ -187,11 +202,7 @@ def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
     dx, dweight, dbias = call(
         weight.reshape((1, 300)), x, dy, rstd.reshape((421, 1)), mean.reshape((421, 1))
     )
-    return (
-        dx,
-        jnp.sum(dweight.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
-        jnp.sum(dbias.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
-    )
+    return dx, dweight.reshape((300,)), dbias.reshape((300,))
 
 
 def layer_norm_bwd_two_level(dy, x, mean, rstd, weight, interpret=False):

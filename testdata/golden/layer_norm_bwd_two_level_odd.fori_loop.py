@@ -30,21 +30,21 @@ KERNEL_INFO = {
     },
     "vmem_bytes": 1021602,
     "vmem_most_bytes": 3374152,
-    "vmem": {"windows": 859648, "inner": 0, "scratch": 0, "intermediates": 161954},
+    "vmem": {"windows": 856576, "inner": 0, "scratch": 3072, "intermediates": 161954},
     "flops": 0,
-    "hbm_bytes": 771368,
+    "hbm_bytes": 762968,
     "estimate": {
         "cycles": 10546,
         "seconds": 6.009e-06,
         "mxu": 0,
-        "vector": 994,
+        "vector": 990,
         "xlu": 393,
         "eup": 108,
-        "load": 118,
+        "load": 121,
         "store": 45,
-        "hbm": 1513,
+        "hbm": 1502,
         "waits": 0,
-        "start": 1579,
+        "start": 1577,
     },
     "compiler": "pallasc 0.1.0",
     "jax": ">=0.8.3,<0.11",
@@ -58,9 +58,24 @@ def _mask(x, axis, count, fill):
 
 
 def _layer_norm_bwd_two_level_kernel(
-    weight_ref, x_ref, dy_ref, rstd_ref, mean_ref, dx_ref, dweight_ref, dbias_ref
+    weight_ref,
+    x_ref,
+    dy_ref,
+    rstd_ref,
+    mean_ref,
+    dx_ref,
+    dweight_ref,
+    dbias_ref,
+    dweight_acc_ref,
+    dbias_acc_ref,
 ):
     block_m = pl.program_id(0)
+
+    @pl.when(block_m == 0)
+    def first_visit():
+        dweight_acc_ref[...] = jnp.zeros((1, 300), jnp.float32)
+        dbias_acc_ref[...] = jnp.zeros((1, 300), jnp.float32)
+
     # dweight_acc = torch.zeros([n], dtype=torch.float32, device=x.device)
     dweight_acc = jnp.zeros((1, 300), jnp.float32)
     # scale = weight[:].to(torch.float32)[None, :]
@@ -121,9 +136,14 @@ def _layer_norm_bwd_two_level_kernel(
         0, pl.cdiv(tile_end - block_m * 128, 16), body, (dweight_acc, dweight_acc)
     )
     # dweight[tile_cta.id, :] = dweight_acc
-    dweight_ref[0, :, :] = dweight_acc_2
+    dweight_acc_ref[...] = dweight_acc_ref[...] + dweight_acc_2
     # dbias[tile_cta.id, :] = dbias_acc
-    dbias_ref[0, :, :] = dbias_acc_2
+    dbias_acc_ref[...] = dbias_acc_ref[...] + dbias_acc_2
+
+    @pl.when(block_m == 3)
+    def last_visit():
+        dweight_ref[...] = dweight_acc_ref[...].astype(jnp.bfloat16)
+        dbias_ref[...] = dbias_acc_ref[...].astype(jnp.bfloat16)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
@@ -141,16 +161,20 @@ def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
         ],
         out_specs=[
             pl.BlockSpec((128, 300), lambda block_m: (block_m, 0)),
-            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
-            pl.BlockSpec((1, 1, 300), lambda block_m: (block_m, 0, 0)),
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
+            pl.BlockSpec((1, 300), lambda block_m: (0, 0)),
         ],
         out_shape=[
             jax.ShapeDtypeStruct((421, 300), jnp.bfloat16),
-            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
-            jax.ShapeDtypeStruct((4, 1, 300), jnp.float32),
+            jax.ShapeDtypeStruct((1, 300), jnp.bfloat16),
+            jax.ShapeDtypeStruct((1, 300), jnp.bfloat16),
+        ],
+        scratch_shapes=[
+            pltpu.VMEM((1, 300), jnp.float32),
+            pltpu.VMEM((1, 300), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel",),
+            dimension_semantics=("arbitrary",),
             vmem_limit_bytes=6291456,
         ),
         interpret=interpret,
@@ -158,11 +182,7 @@ def _layer_norm_bwd_two_level_jit(dy, x, mean, rstd, weight, interpret):
     dx, dweight, dbias = call(
         weight.reshape((1, 300)), x, dy, rstd.reshape((421, 1)), mean.reshape((421, 1))
     )
-    return (
-        dx,
-        jnp.sum(dweight.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
-        jnp.sum(dbias.reshape((4, 300)), axis=0).astype(jnp.bfloat16),
-    )
+    return dx, dweight.reshape((300,)), dbias.reshape((300,))
 
 
 def layer_norm_bwd_two_level(dy, x, mean, rstd, weight, interpret=False):

@@ -27,6 +27,7 @@ CASES = {
         "lower_matmul": ("lower_matmul", ()),
     },
     "trim": {"lower_matmul": ("lower_matmul", ())},
+    "summed_parts": {"rms_norm_bwd": ("rms_norm_bwd", ())},
     "decompose": {
         "logsumexp": ("logsumexp_rows_odd", ()),
         "var_mean": ("var_mean_rows_odd", ()),

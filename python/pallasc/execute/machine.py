@@ -171,7 +171,10 @@ class KernelCode:
             last = all(point[d] == self.kernel.grid[d][1] - 1 for d in held.over)
             if held.sums and last:
                 target = e[self.scope[held.buffer].slot]
-                target[...] = cast(e[self.scope[held.sums].slot], target.dtype)
+                sums = e[self.scope[held.sums].slot]
+                if sums.shape != target.shape:  # a register of rows
+                    sums = sums.sum(axis=-2, keepdims=True, dtype=np.float64)
+                target[...] = cast(sums, target.dtype)
 
     def _each_subcore(self, e):
         device, (cores, subcores) = e[DEVICE], self.kernel.sparse_core
