@@ -299,6 +299,14 @@ def around_rows():
 # ---- rows
 
 
+# Three windows of one input, for which the grid is a pipeline in the kernel.
+IN_KERNEL = {
+    "pallas_wide_blocks": "off",
+    "pallas_column_strips": "off",
+    "pallas_load_buffer_count": [2, 3],
+}
+
+
 def normal_rows():
     """Normalizations and softmax, both ways, in two shapes."""
     sizes = [blocks(32), blocks(64), blocks(128)]
@@ -315,11 +323,14 @@ def normal_rows():
             table.append(("layer norm backward", race.LAYER_NORM, args, "layer_norm_bwd"))
             table.append(("softmax", race.SOFTMAX, (x,), "softmax"))
         for name, kernel, args, peer in table:
+            ours = [{}, *sizes, blocks(64, pallas_wide_blocks="off")]
+            if name == "softmax backward":
+                ours.append(blocks(128, **IN_KERNEL))
             yield contest(
                 f"{name} {rows}x{width}",
                 kernel,
                 args,
-                [{}, *sizes, blocks(64, pallas_wide_blocks="off")],
+                ours,
                 [(f"xla.{peer}", {})],
                 sizes,
             )

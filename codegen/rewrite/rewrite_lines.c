@@ -1,20 +1,24 @@
 /* rewrite_lines.c - what the wrapper would make a row of comes, and goes, as the 1-D array that it is.
  *
  * A row of 16 bits lies in tiles of two rows, of which the other one is empty, and a 1-D array does not: between them
- * XLA copies, in 1,300 to 1,700 cycles before the kernel or behind it, however short the row is. A block of the array
- * itself is loaded 1-D, and becomes a row in registers, where nothing moves.
+ * XLA copies, in 1,300 to 1,700 cycles before the kernel or behind it, however short the row is. The array itself
+ * comes, and the kernel makes the row of it, in scratch, before all else. (Made at each load, two rows cost a layer
+ * norm 2 to 4%.)
  *
  *     in weight_ref vmem bfloat16[1, 4096] ...         in weight_ref vmem bfloat16[4096] ...
- *     %1 = load weight_ref[:, 0 +: 128]         =>     %2 = load weight_ref[0 +: 128]
- *                                                      %1 = reshape %2 : bfloat16[1, 128]
+ *                                                      scratch weight_row_ref vmem bfloat16[1, 4096]
+ *                                               =>     %1 = load weight_ref[...]
+ *                                                      %2 = reshape %1 : bfloat16[1, 4096]
+ *                                                      store weight_row_ref[...], %2
+ *     %3 = load weight_ref[:, 0 +: 128]                %3 = load weight_row_ref[:, 0 +: 128]
  *
  * Of kernels without a grid, whose operands come and go once: the grid's own windows XLA may fill from what makes the
  * row.
  */
-#include "rewrite.h"
+#include "pipelined.h"
 
 /* A 1-D array of 16 bits lies in tiles of so many elements (XLA's layout of bfloat16[4096] is T(1024)(128)(2,1)). */
-enum { TILE = 1024 };
+enum { TILE = 1024, ROW_BYTES = 4 /* of a column of a row, beside the empty one */ };
 
 /* ---- which operands ---------------------------------------------------------------------------------------------- */
 
@@ -29,30 +33,11 @@ static bool is_row(const Kernel *k, const KBuffer *b) {
 	return row;
 }
 
-/* A start that Python knows: a number, or so many columns from the step of straight code on. */
-static bool is_known(const Kernel *k, IntId start) {
-	int64_t number;
-	const KInt *i = &k->ints.at[start];
-	if (int_is_const(k, start, &number))
-		return true;
-	if (i->kind != INT_MUL || k->ints.at[i->a].kind != INT_VALUE || !int_is_const(k, i->b, &number))
-		return false;
-	StmtId def = k->values.at[k->ints.at[i->a].value].def;
-	return def == NONE; /* the step of a `for` is no statement's result */
-}
-
-static bool is_part_of_row(const Kernel *k, const KRef *ref) {
-	if (ref->rank == 0)
-		return true;
-	const KDim *columns = &ref->dim[1];
-	return ref->at == NONE && ref->rank == 2 && ref->dim[0].kind == KDIM_ALL &&
-	       (columns->kind == KDIM_ALL || (columns->kind == KDIM_RANGE && is_known(k, columns->start)));
-}
-
 typedef struct Uses {
 	bool *row; /* by buffer */
 } Uses;
 
+/* An input is read alone, an output stored whole. */
 static void look_at(Kernel *k, StmtId s, void *data) {
 	Uses *uses = data;
 	uint16_t op = kernel_stmt(k, s)->op;
@@ -61,10 +46,9 @@ static void look_at(Kernel *k, StmtId s, void *data) {
 		if (x->kind != KARG_REF)
 			continue;
 		const KRef *ref = &k->refs.at[x->ref];
-		const KBuffer *b = &k->buffers.at[ref->buffer];
-		bool read = op == K_LOAD && b->role == BUFFER_IN;
-		bool stored = op == K_STORE && i == 0 && b->role == BUFFER_OUT && ref->rank == 0;
-		uses->row[ref->buffer] = uses->row[ref->buffer] && (read || stored) && is_part_of_row(k, ref);
+		bool read = op == K_LOAD && k->buffers.at[ref->buffer].role == BUFFER_IN;
+		bool stored = op == K_STORE && i == 0 && ref->rank == 0 && ref->at == NONE;
+		uses->row[ref->buffer] = uses->row[ref->buffer] && (read || stored);
 	}
 }
 
@@ -118,49 +102,49 @@ void lines_look_at_launches(const KProgram *p) {
 /* ---- the kernel ---------------------------------------------------------------------------------------------------
  */
 
-static RefId line_ref(Kernel *k, RefId ref) {
-	const KRef *row = &k->refs.at[ref];
-	return row->rank == 0 ? ref : kernel_ref(k, row->buffer, 1, &row->dim[1]);
+/* A value of bfloat16, made before a statement. */
+static KArg made(Kernel *k, StmtId before, uint16_t op, KArg of, uint32_t rank, const int64_t *shape) {
+	StmtId s = kernel_insert_before(k, before, op, 1, &of, 0, NULL);
+	kernel_stmt(k, s)->from = kernel_stmt(k, before)->from;
+	return karg_value(kernel_result(k, s, KTYPE_TILE, DTYPE_BF16, rank, shape, rank == 1 ? "line" : "row"));
 }
 
-/* A part of the line, loaded or to be stored. */
-static ValueId line_before(Kernel *k, StmtId s, uint16_t op, KArg of, int64_t size) {
-	int64_t *shape = arena_array(k->arena, 1, sizeof *shape);
-	*shape = size;
-	StmtId made = kernel_insert_before(k, s, op, 1, &of, 0, NULL);
-	kernel_stmt(k, made)->from = kernel_stmt(k, s)->from;
-	return kernel_result(k, made, KTYPE_TILE, DTYPE_BF16, 1, shape, "line");
-}
-
-static void load_line(Kernel *k, StmtId s) {
-	const KValue *row = &k->values.at[kernel_stmt(k, s)->result];
-	KArg line = karg_ref(line_ref(k, kernel_arg(k, s, 0)->ref));
-	*kernel_arg(k, s, 0) = karg_value(line_before(k, s, K_LOAD, line, row->shape[row->rank - 1]));
-	kernel_stmt(k, s)->op = K_RESHAPE;
+/* All that is read of the input is read of its row, in scratch. */
+static void read_row(Kernel *k, BufferId in, const int64_t *shape) {
+	StmtId first = region_first(k, k->body);
+	RefId refs = k->refs.count;
+	BufferId row = kernel_scratch(k, KSPACE_VMEM, DTYPE_BF16, 2, shape,
+	                              called_after(k, k->buffers.at[in].name, "row_ref"));
+	for (RefId r = 0; r < refs; r++)
+		if (k->refs.at[r].buffer == in)
+			k->refs.at[r].buffer = row;
+	KArg line = made(k, first, K_LOAD, karg_ref(kernel_ref(k, in, 0, NULL)), 1, shape + 1);
+	KArg args[] = {karg_ref(kernel_ref(k, row, 0, NULL)), made(k, first, K_RESHAPE, line, 2, shape)};
+	kernel_insert_before(k, first, K_STORE, 2, args, 0, NULL);
 }
 
 static void store_line(Kernel *k, StmtId s) {
-	KArg row = *kernel_arg(k, s, 1);
-	int64_t size = k->buffers.at[k->refs.at[kernel_arg(k, s, 0)->ref].buffer].shape[0];
-	*kernel_arg(k, s, 1) = karg_value(line_before(k, s, K_RESHAPE, row, size));
+	const KBuffer *to = &k->buffers.at[stmt_buffer(k, s)];
+	*kernel_arg(k, s, 1) = made(k, s, K_RESHAPE, *kernel_arg(k, s, 1), 1, to->shape);
 }
 
 void rewrite_lines(Kernel *k) {
-	StmtIds loads = kernel_stmts_of(k, K_LOAD), stores = kernel_stmts_of(k, K_STORE);
-	for (BufferId b = 0; b < k->buffers.count; b++) {
+	StmtIds stores = kernel_stmts_of(k, K_STORE);
+	BufferId operands = k->buffers.count;
+	for (BufferId b = 0; b < operands; b++) {
 		KBuffer *x = &k->buffers.at[b];
+		const int64_t *row = x->shape;
 		if (!x->line)
 			continue;
 		x->rank = 1;
 		x->shape++;
 		x->array++;
 		x->index++;
+		if (x->role == BUFFER_IN)
+			read_row(k, b, row);
 	}
-	for (uint32_t i = 0; i < loads.count; i++)
-		if (k->buffers.at[stmt_buffer(k, loads.at[i])].line)
-			load_line(k, loads.at[i]);
 	for (uint32_t i = 0; i < stores.count; i++)
-		if (k->buffers.at[stmt_buffer(k, stores.at[i])].line)
+		if (stmt_buffer(k, stores.at[i]) < operands && k->buffers.at[stmt_buffer(k, stores.at[i])].line)
 			store_line(k, stores.at[i]);
 }
 
@@ -186,6 +170,7 @@ void launch_lines(KProgram *p) {
 			any = any || x->line;
 			if (x->line && x->role == BUFFER_IN) {
 				KArg *arg = kernel_arg(host, s, at);
+				program_add_scratch(p, ROW_BYTES * x->shape[0]);
 				*arg = *kernel_arg(host, kernel_def_of(host, *arg), 0);
 			} else if (x->line) {
 				ValueId row = kernel_stmt(host, s)->result + at;

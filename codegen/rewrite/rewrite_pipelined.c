@@ -278,6 +278,51 @@ void cut_blocks(Kernel *k, Visited *v) {
 	}
 }
 
+/* ---- what the first and the last point do ------------------------------------------------------------------------ */
+
+/* Its point is the first of the grid, or the last one: as rewrite_held.c says it. NONE: the grid is one point. */
+static IntId at_end(Kernel *k, RegionId steps, bool first) {
+	IntId all = NONE;
+	for (StmtId s = region_first(k, steps); s != NONE; s = kernel_stmt(k, s)->next) {
+		if (kernel_stmt(k, s)->op != K_PROGRAM_ID)
+			continue;
+		int64_t count = k->grid.at[kernel_stmt(k, s)->ints[0]].steps;
+		IntId one = int_binary(k, INT_EQ, int_value(k, kernel_stmt(k, s)->result),
+		                       int_const(k, first ? 0 : count - 1));
+		if (count > 1)
+			all = all == NONE ? one : int_binary(k, INT_AND, all, one);
+	}
+	return all;
+}
+
+static uint32_t dims_told(Kernel *k, RegionId steps) {
+	uint32_t told = 0, all = 0;
+	for (StmtId s = region_first(k, steps); s != NONE; s = kernel_stmt(k, s)->next)
+		told += kernel_stmt(k, s)->op == K_PROGRAM_ID && k->grid.at[kernel_stmt(k, s)->ints[0]].steps > 1;
+	for (uint32_t d = 0; d < k->grid.count; d++)
+		all += k->grid.at[d].steps > 1;
+	return told == all ? all : 0;
+}
+
+/* What one of the ends alone does stands before the pipeline, or behind it: in the steps it is a branch of each. */
+static void take_out(Kernel *k, RegionId steps, bool first) {
+	IntId condition = dims_told(k, steps) ? at_end(k, steps, first) : NONE;
+	for (StmtId s = region_first(k, steps), next; s != NONE && condition != NONE; s = next) {
+		const KStmt *stmt = kernel_stmt(k, s);
+		next = stmt->next;
+		bool ends = stmt->op == K_WHEN && kernel_arg(k, s, 0)->kind == KARG_INT &&
+		            kernel_arg(k, s, 0)->index == condition && stmt->name &&
+		            strcmp(stmt->name, first ? "first_visit" : "last_visit") == 0;
+		if (!ends)
+			continue;
+		for (StmtId i = region_first(k, stmt->body), more; i != NONE; i = more) {
+			more = kernel_stmt(k, i)->next;
+			kernel_move(k, i, k->body);
+		}
+		kernel_remove(k, s);
+	}
+}
+
 void rewrite_pipelined(Kernel *k) {
 	BufferId operands = k->buffers.count;
 	bool wanted = blocks_come_early(k);
@@ -322,10 +367,13 @@ void rewrite_pipelined(Kernel *k) {
 		next = kernel_stmt(k, s)->next;
 		kernel_move(k, s, inside);
 	}
-	k->grid.count = 0;
+	take_out(k, inside, true);
 	kernel_define(k, kernel_append(k, k->body, K_DEF, 0, NULL, 0, NULL), p->body);
 	StmtId run = kernel_append(k, k->body, K_PIPELINE, 0, NULL, 0, NULL);
 	kernel_stmt(k, run)->pipeline = p;
 	kernel_stmt(k, run)->function = p->body;
 	kernel_stmt(k, run)->name = "pipeline";
+	take_out(k, inside, false);
+	k->grid.count = 0;
+	kernel_drop_unread(k);
 }

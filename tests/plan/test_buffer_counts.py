@@ -166,6 +166,16 @@ def test_a_third_of_the_grids_windows_is_right(name, blocks, counts):
     assert simulated.wrong(kit.document(name), config, adversarial="last_row", seed=1) == []
 
 
+def test_what_the_first_and_the_last_point_do_stands_around_the_pipeline():
+    """Sums of all points are filled before it, and rounded behind it, not in a branch of each."""
+    text = of_grid("layer_norm_bwd_odd", [32], [2, 3, 2, 2, 2]).source
+    zeros, steps = text.index("dbias_acc_ref[...] = jnp.zeros("), text.index("def steps(")
+    assert zeros < steps < text.index("pipeline(x_hbm") < text.index("dbias_ref[...] = ")
+    assert "pl.when" not in text
+    assert "program_id" in text  # rows past the array's end are masked
+    assert "program_id" not in kit.compiled("rms_norm_bwd_4096_8192", "v7x").source
+
+
 @pytest.mark.parametrize("chip", ["v5e", "v7x"])
 def test_the_tpu_compiler_takes_a_third_of_the_grids(chip):
     modules = [of_grid(*case, chip) for case in OF_GRID]
