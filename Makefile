@@ -582,7 +582,7 @@ help:
 	@echo 'make check-page    the pages of --emit=html in headless Chromium, which is installed (80 MB)'
 	@echo 'make nightly       what takes hours, with docs/nightly.md; STEPS="modules executor" only some'
 	@echo 'make check-export  the tests that need torch and helion (.venv-export, and one for each older Helion)'
-	@echo 'make check-jax     six kernels simulated and compiled with each jax and libtpu of requirements-jax-*.txt'
+	@echo 'make check-jax     six kernels simulated, seven compiled with each jax and libtpu of requirements-jax-*.txt'
 	@echo 'make lint          clang-format, clang-tidy, ruff, shellcheck;  make format applies'
 	@echo 'make asan          unit tests and inputs under AddressSanitizer and UBSan'
 	@echo 'make faults        the library with each of its allocations failing in turn, under the same: ten minutes'

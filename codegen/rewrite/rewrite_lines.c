@@ -12,8 +12,7 @@
  *                                                      store weight_row_ref[...], %2
  *     %3 = load weight_ref[:, 0 +: 128]                %3 = load weight_row_ref[:, 0 +: 128]
  *
- * Of kernels without a grid, whose operands come and go once: the grid's own windows XLA may fill from what makes the
- * row.
+ * Of kernels without a grid, whose operands come and go once: windows of a grid XLA may fill from what makes the row.
  */
 #include "pipelined.h"
 
@@ -33,13 +32,9 @@ static bool is_row(const Kernel *k, const KBuffer *b) {
 	return row;
 }
 
-typedef struct Uses {
-	bool *row; /* by buffer */
-} Uses;
-
-/* An input is read alone, an output stored whole. */
+/* An input is read alone, an output stored whole. `data`: by buffer whether that is so. */
 static void look_at(Kernel *k, StmtId s, void *data) {
-	Uses *uses = data;
+	bool *row = data;
 	uint16_t op = kernel_stmt(k, s)->op;
 	for (uint32_t i = 0; i < kernel_stmt(k, s)->arg_count; i++) {
 		const KArg *x = kernel_arg(k, s, i);
@@ -48,7 +43,7 @@ static void look_at(Kernel *k, StmtId s, void *data) {
 		const KRef *ref = &k->refs.at[x->ref];
 		bool read = op == K_LOAD && k->buffers.at[ref->buffer].role == BUFFER_IN;
 		bool stored = op == K_STORE && i == 0 && ref->rank == 0 && ref->at == NONE;
-		uses->row[ref->buffer] = uses->row[ref->buffer] && (read || stored);
+		row[ref->buffer] = row[ref->buffer] && (read || stored);
 	}
 }
 
@@ -89,18 +84,17 @@ void lines_look_at_launches(const KProgram *p) {
 		if (kernel_stmt(p->host, s)->op != K_LAUNCH)
 			continue;
 		Kernel *k = p->kernels.at[kernel_stmt(p->host, s)->ints[0]];
-		Uses uses = {arena_array(k->arena, k->buffers.count + 1, sizeof(bool))};
+		bool *row = arena_array(k->arena, k->buffers.count + 1, sizeof *row);
 		for (BufferId b = 0; b < k->buffers.count; b++)
-			uses.row[b] = k->grid.count == 0 && k->buffers.at[b].role <= BUFFER_OUT &&
-			              is_row(k, &k->buffers.at[b]) && stands_for_line(p, s, k, b);
-		kernel_walk(k, k->body, look_at, &uses);
+			row[b] = k->grid.count == 0 && k->buffers.at[b].role <= BUFFER_OUT &&
+			         is_row(k, &k->buffers.at[b]) && stands_for_line(p, s, k, b);
+		kernel_walk(k, k->body, look_at, row);
 		for (BufferId b = 0; b < k->buffers.count; b++)
-			k->buffers.at[b].line = uses.row[b];
+			k->buffers.at[b].line = row[b];
 	}
 }
 
-/* ---- the kernel ---------------------------------------------------------------------------------------------------
- */
+/* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
 /* A value of bfloat16, made before a statement. */
 static KArg made(Kernel *k, StmtId before, uint16_t op, KArg of, uint32_t rank, const int64_t *shape) {
@@ -148,8 +142,7 @@ void rewrite_lines(Kernel *k) {
 			store_line(k, stores.at[i]);
 }
 
-/* ---- the wrapper --------------------------------------------------------------------------------------------------
- */
+/* ---- the wrapper ------------------------------------------------------------------------------------------------- */
 
 void launch_lines(KProgram *p) {
 	Kernel *host = p->host;

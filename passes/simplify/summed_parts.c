@@ -1,10 +1,11 @@
 /* summed_parts.c - parts that the wrapper would sum are summed in the kernel.
  *
  * What: an output with a row for each tile of the grid, float32, which is returned as the sum of these rows alone,
- * loses that dim: each grid point adds its row to what the points before it made, in VMEM. The sum's order is that of
- * the points. Why on a TPU: the parts go to HBM and come back, and XLA sums them behind the kernel, which takes some
- * 4,000 cycles however few they are: 2 to 3% of a norm's backward on v7x and v6e. One core runs the points one after
- * the other anyway; where two share the grid, each would need a sum of its own. docs/passes/summed_parts.md
+ * loses that dim: each grid point adds its row to what the points before it made, in VMEM, in their order.
+ *
+ * Why on a TPU: the parts go to HBM and come back, and XLA sums them behind the kernel, which takes some 4,000 cycles
+ * however few they are: 2 to 3% of a norm's backward on v7x and v6e. One core runs the points one after the other
+ * anyway; where two share the grid, each would need a sum of its own. docs/passes/summed_parts.md
  *
  *     dw : float32[tiles, 4096]                      dw : bfloat16[4096]
  *     store dw[tile.id, :], row              =>      atomic_add dw[:], row
@@ -72,8 +73,9 @@ static bool is_part(const Module *m, NodeId n) {
 		return false;
 	const Tensor *of = &m->tensors.at[t];
 	NodeId value = node_input(m, n, 2);
-	return of->role == ROLE_OUTPUT && of->dtype == DTYPE_F32 && m->returns.at[r].tensor == t && value != NONE &&
-	       node_type(m, value)->count + 1 == of->rank && stored_alone(m, t, n);
+	bool zeros = !of->has_init || of->init == 0; /* rows that no tile stores would count */
+	return of->role == ROLE_OUTPUT && of->dtype == DTYPE_F32 && zeros && m->returns.at[r].tensor == t &&
+	       value != NONE && node_type(m, value)->count + 1 == of->rank && stored_alone(m, t, n);
 }
 
 /* The next step rounds to bfloat16, as an atomic of that dtype does once all is added (held.c). */

@@ -4,6 +4,8 @@ Of what each point of a grid reads 3 make the grid a pipeline in the kernel, by 
 time of the core says so.
 """
 
+import json
+
 import kit
 import pytest
 import simulated
@@ -175,6 +177,21 @@ def test_what_the_first_and_the_last_point_do_stands_around_the_pipeline():
     assert "program_id" in text  # rows past the array's end are masked
     whole = kit.compiled("rms_norm_bwd_4096_8192", "v7x", block_sizes=[128])
     assert "program_id" not in whole.source
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"), [("layer_norm", 2), ("rms_norm", 1), ("rms_norm_bwd", 2)]
+)
+def test_weights_of_a_thousand_columns_are_1d_there(name, weights):
+    """Those that come, and the gradient of one; each that comes is made a row of once."""
+    text = kit.text(f"{name}_4096_8192").replace("8192", "1024").replace("4095", "79")
+    document = json.loads(text.replace("4096", "80"))
+    count = sum(tensor["role"] == "input" for tensor in document["tensors"])
+    config = {"block_sizes": [16], "pallas_load_buffer_count": [3] + [2] * (count - 1)}
+    source = kit.compiled(document, "v6e", **config).source
+    assert source.count("pl.BlockSpec((1024,), lambda: (0,))") == weights
+    assert source.count(".reshape((1, 1024))") == weights - (name == "rms_norm_bwd")
+    assert simulated.wrong(document, config, seed=2) == []
 
 
 @pytest.mark.parametrize("chip", ["v5e", "v7x"])
