@@ -15,8 +15,8 @@ from kit import PALLASC, ROOT, accepted, refused, run
 ATTENTION, ADD = map(kit.path, ("attention", "add"))
 PASSES = (
     "batch random int64 const_fold whiles jagged branches summed_parts decompose one_hot float16"
-    " bounds whole_rows cse roll id_masks scale_in_q scale_after_max trim dce loop_types block_constraints"
-    " row_split columns inloop_loads orient pre_broadcast"
+    " bounds whole_rows cse roll id_masks scale_in_q scale_after_max trim dce loop_types"
+    " block_constraints row_split columns inloop_loads orient pre_broadcast"
 ).split()
 
 
