@@ -191,12 +191,6 @@ bool function_computes(const Kernel *k, FunctionId f) {
 	return last != NONE && kernel_stmt(k, last)->op == K_RETURN;
 }
 
-void program_add_scratch(KProgram *p, int64_t bytes) {
-	p->vmem_bytes += p->vmem_bytes ? bytes : 0;
-	for (uint32_t i = 0; i < p->vmem.count; i++)
-		p->vmem.at[i].value += strcmp(p->vmem.at[i].name, "scratch") == 0 ? (double)bytes : 0;
-}
-
 void rewrite_tidy(Kernel *k) { kernel_drop_unread(k); }
 
 bool is_whole_block(const Kernel *k, KArg x) {

@@ -22,8 +22,6 @@ bool kernels_rewrite(KProgram *p, const char *const *names, uint32_t count, Diag
 
 /* rewrite_float16.c: the launches of its wrapper take and give bits. */
 void launch_bits(const KProgram *p);
-/* Bytes of VMEM more than was planned, of scratch, in what the program says of itself. */
-void program_add_scratch(KProgram *p, int64_t bytes);
 /* rewrite_lines.c: before it, which operands the launches make rows of; behind it, they give and take 1-D arrays. */
 void lines_look_at_launches(const KProgram *p);
 void launch_lines(KProgram *p);

@@ -17,7 +17,7 @@
 #include "pipelined.h"
 
 /* A 1-D array of 16 bits lies in tiles of so many elements (XLA's layout of bfloat16[4096] is T(1024)(128)(2,1)). */
-enum { TILE = 1024, ROW_BYTES = 4 /* of a column of a row, beside the empty one */ };
+enum { TILE = 1024 };
 
 /* ---- which operands ---------------------------------------------------------------------------------------------- */
 
@@ -163,7 +163,6 @@ void launch_lines(KProgram *p) {
 			any = any || x->line;
 			if (x->line && x->role == BUFFER_IN) {
 				KArg *arg = kernel_arg(host, s, at);
-				program_add_scratch(p, ROW_BYTES * x->shape[0]);
 				*arg = *kernel_arg(host, kernel_def_of(host, *arg), 0);
 			} else if (x->line) {
 				ValueId row = kernel_stmt(host, s)->result + at;

@@ -112,14 +112,20 @@ void ring_look_at_launches(const KProgram *p) {
 			p->kernels.at[i]->ring->why = look_at_host(p, p->kernels.at[i], program_launch(p));
 }
 
+static void add_vmem(KProgram *p, Kernel *k, int64_t bytes) {
+	p->vmem_bytes += p->vmem_bytes ? bytes : 0;
+	k->vmem_limit += k->vmem_limit ? bytes : 0;
+	for (uint32_t i = 0; i < p->vmem.count; i++)
+		p->vmem.at[i].value += strcmp(p->vmem.at[i].name, "scratch") == 0 ? (double)bytes : 0;
+}
+
 void ring_set_launches(KProgram *p) {
 	for (uint32_t i = 0; i < p->kernels.count; i++) {
 		Kernel *k = p->kernels.at[i];
 		if (!k->ring || k->ring->why)
 			continue;
 		set_host(p, k, program_launch(p), k->ring->buffer, k->ring->added);
-		program_add_scratch(p, k->ring->bytes);
-		k->vmem_limit += k->vmem_limit ? k->ring->bytes : 0;
+		add_vmem(p, k, k->ring->bytes);
 		k->ring = NULL;
 	}
 }
