@@ -56,7 +56,7 @@ def test_v7x(graph, expected):
         # Seven rows: each step is the copy of a tile of weights.
         ("matmul_m7_4096", "v6e", [8, 1024, 1024], [8, 256, 4096], ["unroll"]),
         # Steps that copy half as much as hides the latency of HBM.
-        ("attention_delta_8192", "v6e", [2, 1024], [2, 4096], []),
+        ("attention_delta_8192", "v6e", [2, 1024], [1, 4096], []),
         # One tile: nothing hides its copies.
         ("matmul_1024", "v7x", [1024, 1024, 1024], [1024, 512, 1024], ["unroll"]),
         # 64 columns: steps of 1024 are short.

@@ -30,7 +30,7 @@ EQUAL = {
     "permute": 90,
     "mask": 79,
 }
-EQUAL_ROWS = 207
+EQUAL_ROWS = 201
 # Some of those of which every class is: one of each kind of layout, fold and relayout.
 WHOLE = (
     "add",
