@@ -501,6 +501,15 @@ def summed_table():
 # ---- third_buffers
 
 
+def two_and_auto(cases):
+    """Of (number of inputs, case) each: two buffers of every input, and what auto takes."""
+    tables = []
+    for inputs, case in cases:
+        ways = {"two": {"pallas_load_buffer_count": [2] * inputs}, "auto": {}}
+        tables.append(comparison("kernel", [case], ways, kilocycles))
+    return Table(tables[0].heads, [row for table in tables for row in table.rows])
+
+
 def third_table():
     """Kernels of one to four inputs: two buffers of their blocks, and what auto takes."""
     wide, weight = ("bfloat16[4096,8192]",), ("bfloat16[8192]",)
@@ -530,11 +539,21 @@ def third_table():
             ),
         ),
     )
-    tables = []
-    for inputs, case in cases:
-        ways = {"two": {"pallas_load_buffer_count": [2] * inputs}, "auto": {}}
-        tables.append(comparison("kernel", [case], ways, kilocycles))
-    return Table(tables[0].heads, [row for table in tables for row in table.rows])
+    return two_and_auto(cases)
+
+
+def third_loops_table():
+    """Long rows, in loops that copy them: two buffers of each window, and what auto takes."""
+    loop = {"block_sizes": [128, 4096], "pallas_loop_type": "fori_loop"}
+    rows, long, rolled = ("bfloat16[512,131072]",), "float32[64,1048576]", {"block_sizes": [32]}
+    norm = (long, "float32[1048576]", "1e-6")
+    cases = (
+        (1, Case("sums of 131,072", "reductions.py:long_sum", rows, loop)),
+        (1, Case("extremes of 131,072", "reductions.py:long_extremes", rows, loop)),
+        (1, Case("softmax of 1,048,576", SOFTMAX_64.kernel, (long,), rolled, BOTH)),
+        (2, Case("RMS norm of 1,048,576", "norms.py:rms_norm", norm, rolled, BOTH)),
+    )
+    return two_and_auto(cases)
 
 
 # ---- runs
@@ -739,7 +758,7 @@ PAGES = {
     "docs/passes/scale_after_max.md": {"maximum": maximum_table},
     "docs/passes/inloop_loads.md": {"inloop": inloop_table, "scaled": scaled_table},
     "docs/passes/wide_blocks.md": {"wide": wide_table},
-    "docs/passes/third_buffers.md": {"third": third_table},
+    "docs/passes/third_buffers.md": {"third": third_table, "third_of_loops": third_loops_table},
     "docs/passes/summed_parts.md": {"summed": summed_table},
     "docs/config.md": {"one_step": one_step_table},
     "docs/passes/runs.md": {"first_chunks": first_chunks_table},

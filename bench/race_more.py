@@ -299,12 +299,8 @@ def around_rows():
 # ---- rows
 
 
-# Three windows of one input, for which the grid is a pipeline in the kernel.
-IN_KERNEL = {
-    "pallas_wide_blocks": "off",
-    "pallas_column_strips": "off",
-    "pallas_load_buffer_count": [2, 3],
-}
+# As given, and not in strips: with three windows of some inputs the grid is a loop in the kernel.
+IN_KERNEL = {"pallas_wide_blocks": "off", "pallas_column_strips": "off"}
 
 
 def normal_rows():
@@ -324,8 +320,9 @@ def normal_rows():
             table.append(("softmax", race.SOFTMAX, (x,), "softmax"))
         for name, kernel, args, peer in table:
             ours = [{}, *sizes, blocks(64, pallas_wide_blocks="off")]
-            if name == "softmax backward":
-                ours.append(blocks(128, **IN_KERNEL))
+            count = len([arg for arg in args if "[" in arg])
+            three = [*[3] * (2 if "backward" in name else 1), *[2] * count][:count]
+            ours += [blocks(n, **IN_KERNEL, pallas_load_buffer_count=three) for n in (64, 128)]
             yield contest(
                 f"{name} {rows}x{width}",
                 kernel,

@@ -433,6 +433,13 @@ void kernel_move(Kernel *k, StmtId s, RegionId to) {
 	stmt_link(k, s, to, NONE);
 }
 
+void kernel_move_all(Kernel *k, RegionId from, RegionId to) {
+	for (StmtId s = region_first(k, from), next; s != NONE; s = next) {
+		next = kernel_stmt(k, s)->next;
+		kernel_move(k, s, to);
+	}
+}
+
 void kernel_move_before(Kernel *k, StmtId s, StmtId before) {
 	kernel_remove(k, s);
 	stmt_link(k, s, kernel_stmt(k, before)->region, before);

@@ -585,6 +585,8 @@ void kernel_remove(Kernel *k, StmtId s);
 void kernel_remove_behind(Kernel *k, StmtId s);
 /* To the end of another region, or before a statement. */
 void kernel_move(Kernel *k, StmtId s, RegionId to);
+/* All of a region's, in their order. */
+void kernel_move_all(Kernel *k, RegionId from, RegionId to);
 void kernel_move_before(Kernel *k, StmtId s, StmtId before);
 /* The regions that a statement holds, in the order of the text; returns how many. */
 enum { STMT_REGIONS_MAX = 4 };

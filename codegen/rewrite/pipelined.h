@@ -1,4 +1,5 @@
-/* pipelined.h - a grid whose blocks the kernel itself copies: what rewrite_runs.c and rewrite_pipelined.c share. */
+/* pipelined.h - a grid whose blocks the kernel itself copies: what rewrite_runs.c, rewrite_grid_loop.c and
+ * rewrite_pipelined.c share. */
 #ifndef PALLASC_PIPELINED_H
 #define PALLASC_PIPELINED_H
 
@@ -16,12 +17,17 @@ typedef struct Visited {
 bool block_moves(const Kernel *k, const KBuffer *b);
 /* The grid's points can run in the kernel, one after the other. */
 bool points_can_run_inside(const Kernel *k);
+/* No block ends outside its array. */
+bool blocks_fill(const KBuffer *b);
 /* ... and some blocks are to be copied earlier than the grid's own pipeline does. */
 bool blocks_come_early(const Kernel *k);
 /* What is called as an operand is, without its `_ref`, with something behind. */
 const char *called_after(Kernel *k, const char *ref, const char *what);
 /* The operand as it was, whose array stays in HBM from now on. */
 KBuffer leave_in_hbm(Kernel *k, BufferId operand);
+/* What the first point alone does, or the last one, of those that compute: to the end of `to`. In the steps it would be
+ * a branch of each. */
+void take_out(Kernel *k, RegionId steps, bool first, RegionId to);
 
 /* Output b is such a one. */
 bool find_visited(Kernel *k, BufferId b, Visited *v);

@@ -12,8 +12,9 @@
  *                                                      store weight_row_ref[...], %2
  *     %3 = load weight_ref[:, 0 +: 128]                %3 = load weight_row_ref[:, 0 +: 128]
  *
- * Of kernels without a grid, whose operands come and go once: windows of a grid XLA may fill from what makes the row.
- */
+ * An input that the kernel copies itself (rewrite_grid_loop.c) comes to a line in scratch, of which the row is made
+ * once it is there. Of kernels without a grid, whose operands come and go once: windows of a grid XLA may fill from
+ * what makes the row. */
 #include "pipelined.h"
 
 /* A 1-D array of 16 bits lies in tiles of so many elements (XLA's layout of bfloat16[4096] is T(1024)(128)(2,1)). */
@@ -23,16 +24,16 @@ enum { TILE = 1024 };
 
 /* A whole array, of one row of whole tiles. */
 static bool is_row(const Kernel *k, const KBuffer *b) {
-	bool row = b->space == KSPACE_VMEM && b->dtype == DTYPE_BF16 && b->rank == 2 && b->shape[0] == 1 &&
+	bool row = b->space <= KSPACE_HBM && b->dtype == DTYPE_BF16 && b->rank == 2 && b->shape[0] == 1 &&
 	           b->shape[1] % TILE == 0 && kernel_same_shape(2, b->shape, 2, b->array) && !b->fused &&
 	           b->alias == NONE && !b->half && !b->held;
 	int64_t at;
-	for (uint32_t d = 0; row && d < 2; d++)
+	for (uint32_t d = 0; row && b->space == KSPACE_VMEM && d < 2; d++)
 		row = b->index && int_is_const(k, b->index[d], &at) && at == 0;
 	return row;
 }
 
-/* An input is read alone, an output stored whole. `data`: by buffer whether that is so. */
+/* An input is read alone, or copied whole, an output stored whole. `data`: by buffer whether that is so. */
 static void look_at(Kernel *k, StmtId s, void *data) {
 	bool *row = data;
 	uint16_t op = kernel_stmt(k, s)->op;
@@ -41,10 +42,38 @@ static void look_at(Kernel *k, StmtId s, void *data) {
 		if (x->kind != KARG_REF)
 			continue;
 		const KRef *ref = &k->refs.at[x->ref];
-		bool read = op == K_LOAD && k->buffers.at[ref->buffer].role == BUFFER_IN;
+		bool in = k->buffers.at[ref->buffer].role == BUFFER_IN;
+		bool read = in && (op == K_LOAD || (op == K_COPY && i == 0 && ref->rank == 0));
 		bool stored = op == K_STORE && i == 0 && ref->rank == 0 && ref->at == NONE;
 		row[ref->buffer] = row[ref->buffer] && (read || stored);
 	}
+}
+
+/* The one copy of the input, of all of it and not in a branch; NONE. */
+static StmtId copy_of(Kernel *k, BufferId in) {
+	StmtIds copies = kernel_stmts_of(k, K_COPY);
+	StmtId found = NONE;
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < copies.count; i++)
+		if (k->refs.at[kernel_arg(k, copies.at[i], 0)->ref].buffer == in) {
+			found = copies.at[i];
+			count++;
+		}
+	return count == 1 && kernel_stmt(k, found)->region == k->body ? found : NONE;
+}
+
+/* What stands behind where it is waited for, in the same region; NONE. */
+static StmtId wait_of(const Kernel *k, StmtId copy) {
+	for (StmtId s = copy; s != NONE; s = kernel_stmt(k, s)->next)
+		if (kernel_stmt(k, s)->op == K_WAIT &&
+		    kernel_arg(k, s, 0)->value == kernel_stmt(k, copy)->result)
+			return kernel_stmt(k, s)->next;
+	return NONE;
+}
+
+static bool is_copied(Kernel *k, BufferId b) {
+	StmtId copy = k->buffers.at[b].role == BUFFER_IN ? copy_of(k, b) : NONE;
+	return copy != NONE && wait_of(k, copy) != NONE;
 }
 
 /* The wrapper makes the row of a 1-D array. */
@@ -90,7 +119,8 @@ void lines_look_at_launches(const KProgram *p) {
 			         is_row(k, &k->buffers.at[b]) && stands_for_line(p, s, k, b);
 		kernel_walk(k, k->body, look_at, row);
 		for (BufferId b = 0; b < k->buffers.count; b++)
-			k->buffers.at[b].line = row[b];
+			k->buffers.at[b].line =
+				row[b] && (k->buffers.at[b].space == KSPACE_VMEM || is_copied(k, b));
 	}
 }
 
@@ -103,18 +133,34 @@ static KArg made(Kernel *k, StmtId before, uint16_t op, KArg of, uint32_t rank, 
 	return karg_value(kernel_result(k, s, KTYPE_TILE, DTYPE_BF16, rank, shape, rank == 1 ? "line" : "row"));
 }
 
+/* Of a line, before a statement. */
+static void make_row(Kernel *k, StmtId before, BufferId line, BufferId row) {
+	const int64_t *shape = k->buffers.at[row].shape;
+	KArg found = made(k, before, K_LOAD, karg_ref(kernel_ref(k, line, 0, NULL)), 1, shape + 1);
+	KArg args[] = {karg_ref(kernel_ref(k, row, 0, NULL)), made(k, before, K_RESHAPE, found, 2, shape)};
+	kernel_insert_before(k, before, K_STORE, 2, args, 0, NULL);
+}
+
 /* All that is read of the input is read of its row, in scratch. */
 static void read_row(Kernel *k, BufferId in, const int64_t *shape) {
-	StmtId first = region_first(k, k->body);
 	RefId refs = k->refs.count;
 	BufferId row = kernel_scratch(k, KSPACE_VMEM, DTYPE_BF16, 2, shape,
 	                              called_after(k, k->buffers.at[in].name, "row_ref"));
 	for (RefId r = 0; r < refs; r++)
 		if (k->refs.at[r].buffer == in)
 			k->refs.at[r].buffer = row;
-	KArg line = made(k, first, K_LOAD, karg_ref(kernel_ref(k, in, 0, NULL)), 1, shape + 1);
-	KArg args[] = {karg_ref(kernel_ref(k, row, 0, NULL)), made(k, first, K_RESHAPE, line, 2, shape)};
-	kernel_insert_before(k, first, K_STORE, 2, args, 0, NULL);
+	make_row(k, region_first(k, k->body), in, row);
+}
+
+/* The copy of the input brings a line, of which its row is made where the copy is waited for. */
+static void copy_line(Kernel *k, BufferId in, const int64_t *shape) {
+	StmtId copy = copy_of(k, in);
+	BufferId row = k->refs.at[kernel_arg(k, copy, 1)->ref].buffer;
+	BufferId line = kernel_scratch(k, KSPACE_VMEM, DTYPE_BF16, 1, shape + 1,
+	                               called_after(k, k->buffers.at[row].name, "line_ref"));
+	*kernel_arg(k, copy, 0) = karg_ref(kernel_ref(k, in, 0, NULL));
+	*kernel_arg(k, copy, 1) = karg_ref(kernel_ref(k, line, 0, NULL));
+	make_row(k, wait_of(k, copy), line, row);
 }
 
 static void store_line(Kernel *k, StmtId s) {
@@ -133,6 +179,10 @@ void rewrite_lines(Kernel *k) {
 		x->rank = 1;
 		x->shape++;
 		x->array++;
+		if (x->space == KSPACE_HBM) {
+			copy_line(k, b, row);
+			continue;
+		}
 		x->index++;
 		if (x->role == BUFFER_IN)
 			read_row(k, b, row);

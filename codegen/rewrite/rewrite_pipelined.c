@@ -304,8 +304,7 @@ static uint32_t dims_told(Kernel *k, RegionId steps) {
 	return told == all ? all : 0;
 }
 
-/* What one of the ends alone does stands before the pipeline, or behind it: in the steps it is a branch of each. */
-static void take_out(Kernel *k, RegionId steps, bool first) {
+void take_out(Kernel *k, RegionId steps, bool first, RegionId to) {
 	IntId condition = dims_told(k, steps) ? at_end(k, steps, first) : NONE;
 	for (StmtId s = region_first(k, steps), next; s != NONE && condition != NONE; s = next) {
 		const KStmt *stmt = kernel_stmt(k, s);
@@ -315,10 +314,7 @@ static void take_out(Kernel *k, RegionId steps, bool first) {
 		            strcmp(stmt->name, first ? "first_visit" : "last_visit") == 0;
 		if (!ends)
 			continue;
-		for (StmtId i = region_first(k, stmt->body), more; i != NONE; i = more) {
-			more = kernel_stmt(k, i)->next;
-			kernel_move(k, i, k->body);
-		}
+		kernel_move_all(k, stmt->body, to);
 		kernel_remove(k, s);
 	}
 }
@@ -363,17 +359,14 @@ void rewrite_pipelined(Kernel *k) {
 			vec_push(k->arena, &k->functions.at[p->body].parameters, parameter);
 		}
 	RegionId inside = k->functions.at[p->body].body;
-	for (StmtId s = region_first(k, k->body), next; s != NONE; s = next) {
-		next = kernel_stmt(k, s)->next;
-		kernel_move(k, s, inside);
-	}
-	take_out(k, inside, true);
+	kernel_move_all(k, k->body, inside);
+	take_out(k, inside, true, k->body);
 	kernel_define(k, kernel_append(k, k->body, K_DEF, 0, NULL, 0, NULL), p->body);
 	StmtId run = kernel_append(k, k->body, K_PIPELINE, 0, NULL, 0, NULL);
 	kernel_stmt(k, run)->pipeline = p;
 	kernel_stmt(k, run)->function = p->body;
 	kernel_stmt(k, run)->name = "pipeline";
-	take_out(k, inside, false);
+	take_out(k, inside, false, k->body);
 	k->grid.count = 0;
 	kernel_drop_unread(k);
 }

@@ -23,8 +23,7 @@ static IntId number(const Runs *r, int64_t n) { return runs_number(r, n); }
 
 /* ---- what can be done ------------------------------------------------------------------------------------------- */
 
-/* No block ends outside its array. */
-static bool blocks_fill(const KBuffer *b) {
+bool blocks_fill(const KBuffer *b) {
 	bool all = true;
 	for (uint32_t d = 0; d < b->rank; d++)
 		all = all && b->array[d] % b->shape[d] == 0;
@@ -38,7 +37,7 @@ static bool names_blocks(const Kernel *k) {
 	return ahead;
 }
 
-static int64_t points_of(const Kernel *k) {
+int64_t runs_points(const Kernel *k) {
 	int64_t points = 1;
 	for (uint32_t d = 0; d < k->grid.count; d++)
 		points *= k->grid.at[d].steps;
@@ -47,7 +46,7 @@ static int64_t points_of(const Kernel *k) {
 
 static bool is_wanted(Kernel *k) {
 	bool can = points_can_run_inside(k);
-	int64_t points = points_of(k);
+	int64_t points = runs_points(k);
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
 		can = can && (!block_moves(k, x) || blocks_fill(x));
@@ -84,8 +83,7 @@ static uint32_t track_of(Runs *r, const KBuffer *block) {
 
 static const char *called(const Runs *r, const Track *t, const char *what) { return called_after(r->k, t->name, what); }
 
-/* What the points' references select of the block they select of its slot. */
-static void refer_to_slot(const Runs *r, const Moved *m) {
+void runs_refer_to_slot(const Runs *r, const Moved *m) {
 	Kernel *k = r->k;
 	for (RefId id = 0; id < r->refs; id++) {
 		KRef *ref = &k->refs.at[id];
@@ -101,6 +99,20 @@ static void refer_to_slot(const Runs *r, const Moved *m) {
 	}
 }
 
+Moved *runs_take_over(Runs *r, BufferId operand, uint32_t track) {
+	Kernel *k = r->k;
+	Moved m = {.of = operand, .track = track};
+	int64_t slots = r->tracks.at[track].slots;
+	m.block = leave_in_hbm(k, operand);
+	int64_t *shape = arena_array(k->arena, m.block.rank + 1, sizeof *shape);
+	shape[0] = slots;
+	memcpy(shape + 1, m.block.shape, m.block.rank * sizeof *shape);
+	m.window = kernel_scratch(k, KSPACE_VMEM, m.block.dtype, m.block.rank + 1, shape, m.block.name);
+	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots, called_after(k, m.block.name, "sem"));
+	vec_push(k->arena, &r->moved, m);
+	return &r->moved.at[r->moved.count - 1];
+}
+
 /* The operand's blocks, if they move, come in windows of the kernel's own. */
 static void take_over(Runs *r, BufferId operand) {
 	Kernel *k = r->k;
@@ -112,15 +124,7 @@ static void take_over(Runs *r, BufferId operand) {
 	}
 	if (!block_moves(k, &k->buffers.at[operand]))
 		return;
-	Moved m = {.of = operand, .visited = visited, .track = track_of(r, &k->buffers.at[operand])};
-	int64_t slots = r->tracks.at[m.track].slots;
-	m.block = leave_in_hbm(k, operand);
-	int64_t *shape = arena_array(k->arena, m.block.rank + 1, sizeof *shape);
-	shape[0] = slots;
-	memcpy(shape + 1, m.block.shape, m.block.rank * sizeof *shape);
-	m.window = kernel_scratch(k, KSPACE_VMEM, m.block.dtype, m.block.rank + 1, shape, m.block.name);
-	m.semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, &slots, called_after(k, m.block.name, "sem"));
-	vec_push(k->arena, &r->moved, m);
+	runs_take_over(r, operand, track_of(r, &k->buffers.at[operand]))->visited = visited;
 }
 
 /* ---- where blocks lie ------------------------------------------------------------------------------------------- */
@@ -181,7 +185,7 @@ void runs_put_copy(Runs *r, uint16_t op, const Moved *m, IntId point, IntId slot
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */
 
-static void define_copy(Runs *r, Moved *m) {
+void runs_define_copy(Runs *r, Moved *m) {
 	Kernel *k = r->k;
 	m->copy = kernel_function(k, FUNCTION_PLAIN, called_after(k, m->block.name, "copy"));
 	Cursor outer = drive_define(&r->d, m->copy);
@@ -297,8 +301,7 @@ static void put_first(Runs *r) {
 			start_next(r, &r->tracks.at[i]);
 }
 
-/* Slots go round. */
-static IntId slot_after(Runs *r, const Track *t, IntId slot) {
+IntId runs_slot_after(Runs *r, const Track *t, IntId slot) {
 	IntId last = number(r, t->slots - 1);
 	return t->slots == 1 ? slot
 	                     : int_choose(r->k, int_binary(r->k, INT_EQ, slot, last), number(r, 0),
@@ -380,8 +383,7 @@ static void put_last(Runs *r, StmtId loop) {
 
 /* ---- the points ------------------------------------------------------------------------------------------------- */
 
-/* What computes a point, in its function. */
-static void move_points(Runs *r, RegionId from, IntId point) {
+void runs_move_points(Runs *r, RegionId from, IntId point) {
 	Kernel *k = r->k;
 	for (StmtId s = region_first(k, from), next; s != NONE; s = next) {
 		KStmt *stmt = kernel_stmt(k, s);
@@ -414,7 +416,7 @@ static FunctionId define_body(Runs *r, RegionId computes) {
 		IntId run = t->run, slot = t->slot;
 		IntId first = drive_load_count(&r->d, t->runs, run, called(r, t, "first"));
 		t->new = int_binary(k, INT_EQ, first, point);
-		IntId now = int_choose(k, t->new, slot_after(r, t, slot), slot);
+		IntId now = int_choose(k, t->new, runs_slot_after(r, t, slot), slot);
 		t->now = drive_named(&r->d, now, called(r, t, "slot_now"));
 		IntId next = int_choose(k, t->new, int_binary(k, INT_ADD, run, number(r, 1)), run);
 		t->next = drive_named(&r->d, next, called(r, t, "run_next"));
@@ -431,8 +433,8 @@ static FunctionId define_body(Runs *r, RegionId computes) {
 		r->d.at = before;
 	}
 	for (uint32_t i = 0; i < r->moved.count; i++)
-		refer_to_slot(r, &r->moved.at[i]);
-	move_points(r, computes, point);
+		runs_refer_to_slot(r, &r->moved.at[i]);
+	runs_move_points(r, computes, point);
 	for (uint32_t i = 0; i < r->tracks.count; i++) {
 		vec_push(k->arena, &carried, karg_int(r->tracks.at[i].next));
 		vec_push(k->arena, &carried, karg_int(r->tracks.at[i].now));
@@ -461,7 +463,7 @@ static void run_points(Runs *r, FunctionId body) {
 }
 
 void rewrite_runs(Kernel *k) {
-	Runs r = {.k = k, .points = points_of(k), .refs = k->refs.count};
+	Runs r = {.k = k, .points = runs_points(k), .refs = k->refs.count};
 	BufferId operands = k->buffers.count;
 	bool wanted = is_wanted(k), chunks = k->first_chunks;
 	k->first_chunks = false;
@@ -479,12 +481,9 @@ void rewrite_runs(Kernel *k) {
 		r.tracks.at[i].runs = kernel_scratch(k, KSPACE_SMEM, DTYPE_I32, 1, &count, name);
 	}
 	RegionId computes = kernel_region(k, NONE);
-	for (StmtId s = region_first(k, k->body), next; s != NONE; s = next) {
-		next = kernel_stmt(k, s)->next;
-		kernel_move(k, s, computes);
-	}
+	kernel_move_all(k, k->body, computes);
 	for (uint32_t i = 0; i < r.moved.count; i++)
-		define_copy(&r, &r.moved.at[i]);
+		runs_define_copy(&r, &r.moved.at[i]);
 	for (uint32_t i = 0; i < r.tracks.count; i++)
 		if (r.tracks.at[i].in)
 			define_start(&r, &r.tracks.at[i]);

@@ -39,6 +39,18 @@ typedef struct Runs {
 } Runs;
 
 static inline IntId runs_number(const Runs *r, int64_t n) { return int_const(r->k, n); }
+/* How often the grid computes. */
+int64_t runs_points(const Kernel *k);
+/* An operand's blocks come, or go, in windows of the kernel's own: so many slots as its track has. */
+Moved *runs_take_over(Runs *r, BufferId operand, uint32_t track);
+/* Its function of copies: of a point's block, and a slot. */
+void runs_define_copy(Runs *r, Moved *m);
+/* What the points' references select of the block they select of its slot. */
+void runs_refer_to_slot(const Runs *r, const Moved *m);
+/* Slots go round. */
+IntId runs_slot_after(Runs *r, const Track *t, IntId slot);
+/* What computes a point, in its function. */
+void runs_move_points(Runs *r, RegionId from, IntId point);
 /* The part of the array that is the operand's block at a point, dim by dim. */
 void runs_block_at(Runs *r, const Moved *m, IntId point, KDim *dims);
 /* Starts the copy of a point's block, or waits for it. */

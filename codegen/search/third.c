@@ -125,13 +125,25 @@ static bool much_comes_again(const Plan *plan) {
 	return again > MUCH_AGAIN * all;
 }
 
+/* Of what points give, where the grid becomes a loop (rewrite_grid_loop.c). */
+static void set_outputs(Planner *p, int count) {
+	Plan *plan = p->plan;
+	for (uint32_t i = 0; i < plan->operands.count; i++)
+		if (plan->operands.at[i].output && (double)plan->operands.at[i].fetches >= grid_points(plan))
+			set_buffers(plan, i, count);
+	plan_vmem(plan, p->m, false);
+}
+
 static CoreTime time_with(Planner *p, const bool *third, int count) {
+	Plan *plan = p->plan;
 	CoreTime time;
-	for (uint32_t i = 0; i < p->plan->operands.count; i++)
+	for (uint32_t i = 0; i < plan->operands.count; i++)
 		if (third[i])
-			set_buffers(p->plan, i, count);
-	plan_vmem(p->plan, p->m, false);
-	plan_time(p->plan, p->a, &time);
+			set_buffers(plan, i, count);
+	set_outputs(p, points_have_blocks(plan->kernel) ? count : THIRD - 1);
+	if (plan->vmem.total > plan_vmem_line(plan))
+		set_outputs(p, THIRD - 1);
+	plan_time(plan, p->a, &time);
 	return time;
 }
 
@@ -189,12 +201,63 @@ static bool third_of_named(Planner *p) {
 	return true;
 }
 
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static bool copies_in(const Window *w) { return w->dma && w->input; }
+
+/* Of two windows each; it has so many steps that a third one helps. */
+static bool copies_by_two(const Loop *loop) {
+	bool copies = false, two = loop->type != LOOP_UNROLL && !loop->paired && !loop->across;
+	int64_t steps = 1;
+	for (uint32_t d = 0; d < loop->rank; d++)
+		steps *= loop->dim[d].computed ? 0 : loop->dim[d].full_steps;
+	for (uint32_t i = 0; i < loop->windows.count; i++) {
+		const Window *w = &loop->windows.at[i];
+		copies = copies || copies_in(w);
+		two = two && (!copies_in(w) || w->buffers == 2);
+	}
+	return copies && two && steps >= THIRD;
+}
+
+static CoreTime loop_time_with(Planner *p, Loop *loop, int count) {
+	CoreTime time;
+	for (uint32_t i = 0; i < loop->windows.count; i++)
+		if (copies_in(&loop->windows.at[i]))
+			plan_window_buffers(p->plan, &loop->windows.at[i], count);
+	p->plan->kernel = NULL; /* it said another count */
+	plan_vmem(p->plan, p->m, false);
+	plan_time(p->plan, p->a, &time);
+	return time;
+}
+
+static void third_of_loops(Planner *p) {
+	Plan *plan = p->plan;
+	for (uint32_t l = 0; l < plan->loops.count && asked(p) == SWITCH_AUTO; l++) {
+		Loop *loop = &plan->loops.at[l];
+		CoreTime two, three;
+		if (!copies_by_two(loop))
+			continue;
+		plan_time(plan, p->a, &two);
+		if (two.cycles < LEAST_CYCLES || two.waits * SAVES_AT_LEAST < two.cycles * (SAVES_AT_LEAST - 1))
+			continue;
+		three = loop_time_with(p, loop, THIRD);
+		if (three.cycles * SAVES_AT_LEAST <= two.cycles && plan->vmem.total <= plan_vmem_line(plan))
+			plan_remark(plan,
+			            "a third buffer of the windows that a loop copies: about %.0f cycles, not %.0f",
+			            three.cycles, two.cycles);
+		else
+			loop_time_with(p, loop, THIRD - 1);
+	}
+}
+
 bool plan_third(Planner *p) {
 	Plan *plan = p->plan;
 	Switch wanted = asked(p);
 	bool named = false;
-	if (module_has_loops(p->m))
+	if (module_has_loops(p->m)) {
+		third_of_loops(p);
 		return true;
+	}
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		named = named || is_named(&plan->operands.at[i]);
 	if (named || wanted == SWITCH_OFF)

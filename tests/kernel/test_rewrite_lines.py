@@ -86,3 +86,53 @@ def test_what_the_wrapper_reads_as_a_row_stays_one():
     )
     assert "in w_ref vmem bfloat16[2048]" in after
     assert "out v_ref vmem bfloat16[1, 2048]" in after
+
+
+COPIED = """program p for v6e
+input x float32[64, 2048]
+input w bfloat16[2048]
+output z float32[64, 2048]
+
+kernel k {
+  grid m 8 arbitrary
+  in x_ref vmem float32[8, 2048] of [64, 2048] at (m, 0) buffers 3
+  in w_ref vmem bfloat16[1, 2048] of [1, 2048] at (0, 0) buffers 1
+  out z_ref vmem float32[8, 2048] of [64, 2048] at (m, 0) buffers 3
+
+  x = load x_ref[...] : float32[8, 2048]
+  w = load w_ref[...] : bfloat16[1, 2048] row
+  wide = convert w : float32[1, 2048] row
+  y = mul x, wide : float32[8, 2048]
+  store z_ref[...], y
+}
+
+host(x, w) {
+  row = reshape w : bfloat16[1, 2048]
+  z = launch kernel=0, x, row : float32[64, 2048]
+  return z
+}
+"""
+
+
+def test_an_input_that_the_kernel_copies():
+    """It comes to a line in scratch, and its row is made where it has come."""
+    before = executed.rewrite(executed.read_again(COPIED), ["grid_loop"])
+    assert "in w_hbm hbm bfloat16[1, 2048]" in before
+    after = executed.rewrite(executed.read_again(COPIED), ["grid_loop", "lines"])
+    assert "in w_hbm hbm bfloat16[2048]" in after
+    assert "scratch w_line_ref vmem bfloat16[2048]" in after
+    order = ("copy w_hbm[...], w_line_ref[...]", "wait w_comes", "load w_line_ref[...]")
+    order += ("reshape", "store w_ref[...]", "def body(")
+    assert [after.index(words) for words in order] == sorted(after.index(words) for words in order)
+    assert executed.Runs(arrays(2048)).differences(COPIED, after) == []
+    assert executed.read_again(after) == after
+
+
+def test_what_is_copied_twice_stays_a_row():
+    before = executed.rewrite(executed.read_again(COPIED), ["grid_loop"])
+    more = """wait w_comes
+  again = copy w_hbm[...], w_ref[...], w_sem[0] : copy
+  start again
+  wait again"""
+    twice = executed.read_again(before.replace("wait w_comes", more))
+    assert executed.rewrite(twice, ["lines"]) == twice
