@@ -14,7 +14,7 @@ _pallasc() {
 	--passes) words="batch random int64 const_fold whiles jagged branches summed_parts decompose one_hot float16 bounds whole_rows cse roll id_masks scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast" ;;
 	--print-before) words="batch random int64 const_fold whiles jagged branches summed_parts decompose one_hot float16 bounds whole_rows cse roll id_masks scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast" ;;
 	--print-after) words="batch random int64 const_fold whiles jagged branches summed_parts decompose one_hot float16 bounds whole_rows cse roll id_masks scale_in_q scale_after_max trim dce loop_types block_constraints row_split columns inloop_loads orient pre_broadcast" ;;
-	--rewrites) words="strips row_sums held lane_sums alike masks peel split skew pairs points ahead drive blocks turn_once unmasked narrow chunks pieces columns float16 few_rows repeats parts exact tidy walk runs pipelined lines grid ring" ;;
+	--rewrites) words="strips row_sums held lane_sums alike masks peel split skew pairs points ahead drive blocks turn_once unmasked narrow chunks pieces columns float16 few_rows repeats parts exact tidy walk runs grid_loop pipelined lines grid ring" ;;
 	*)
 		case $word in
 		-*)

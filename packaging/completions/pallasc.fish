@@ -38,7 +38,7 @@ complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check ao
 complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l print-targets
 complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l residuals
 complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l returns
-complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l rewrites -x -a 'strips row_sums held lane_sums alike masks peel split skew pairs points ahead drive blocks turn_once unmasked narrow chunks pieces columns float16 few_rows repeats parts exact tidy walk runs pipelined lines grid ring'
+complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l rewrites -x -a 'strips row_sums held lane_sums alike masks peel split skew pairs points ahead drive blocks turn_once unmasked narrow chunks pieces columns float16 few_rows repeats parts exact tidy walk runs grid_loop pipelined lines grid ring'
 complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l ring
 complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l sample
 complete -c pallasc -n 'not __fish_seen_subcommand_from export grad run check aot execute profile tune reduce on-tpu lint' -l scatter
