@@ -299,8 +299,9 @@ def around_rows():
 # ---- rows
 
 
-# As given, and not in strips: with three windows of some inputs the grid is a loop in the kernel.
-IN_KERNEL = {"pallas_wide_blocks": "off", "pallas_column_strips": "off"}
+# With three windows of some inputs the grid is a loop in the kernel.
+AS_GIVEN = {"pallas_wide_blocks": "off"}
+WHOLE_ROWS = AS_GIVEN | {"pallas_column_strips": "off"}
 
 
 def normal_rows():
@@ -319,10 +320,11 @@ def normal_rows():
             table.append(("layer norm backward", race.LAYER_NORM, args, "layer_norm_bwd"))
             table.append(("softmax", race.SOFTMAX, (x,), "softmax"))
         for name, kernel, args, peer in table:
-            ours = [{}, *sizes, blocks(64, pallas_wide_blocks="off")]
+            ours = [{}, *sizes, blocks(64, **AS_GIVEN)]
             count = len([arg for arg in args if "[" in arg])
             three = [*[3] * (2 if "backward" in name else 1), *[2] * count][:count]
-            ours += [blocks(n, **IN_KERNEL, pallas_load_buffer_count=three) for n in (64, 128)]
+            for keys in (AS_GIVEN, WHOLE_ROWS) if name == "softmax backward" else (AS_GIVEN,):
+                ours += [blocks(n, **keys, pallas_load_buffer_count=three) for n in (64, 128)]
             yield contest(
                 f"{name} {rows}x{width}",
                 kernel,

@@ -177,6 +177,7 @@ bool plan_complete(Plan *plan, Module *m, Diag *d, PlanWay way) {
 
 void plan_settle(Plan *plan, Module *m) {
 	Planner p = {.plan = plan, .m = m, .a = plan->arena};
+	plan_third_windows(&p);
 	plan_turn_once(&p);
 	plan_gather_across(&p);
 	plan_walk(&p);

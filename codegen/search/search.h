@@ -54,6 +54,8 @@ bool plan_fit(Planner *p);
 /* third.c: a third buffer of what each grid point reads, where that is faster and fits; false after a diagnostic: it is
  * asked for, and cannot be. */
 bool plan_third(Planner *p);
+/* ... and of the windows that loops copy; behind the choice of the loops. */
+void plan_third_windows(Planner *p);
 /* One core runs the grid's points, in order: of the plan, and of its kernel. */
 void plan_walk_in_order(Plan *plan, const char *why);
 /* What the kernel copies itself is there before it: XLA makes none of it in VMEM. */

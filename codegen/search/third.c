@@ -225,12 +225,14 @@ static CoreTime loop_time_with(Planner *p, Loop *loop, int count) {
 		if (copies_in(&loop->windows.at[i]))
 			plan_window_buffers(p->plan, &loop->windows.at[i], count);
 	p->plan->kernel = NULL; /* it said another count */
+	if (p->plan->left)      /* it is nearly the same kernel once more */
+		++*p->plan->left;
 	plan_vmem(p->plan, p->m, false);
 	plan_time(p->plan, p->a, &time);
 	return time;
 }
 
-static void third_of_loops(Planner *p) {
+void plan_third_windows(Planner *p) {
 	Plan *plan = p->plan;
 	for (uint32_t l = 0; l < plan->loops.count && asked(p) == SWITCH_AUTO; l++) {
 		Loop *loop = &plan->loops.at[l];
@@ -254,10 +256,8 @@ bool plan_third(Planner *p) {
 	Plan *plan = p->plan;
 	Switch wanted = asked(p);
 	bool named = false;
-	if (module_has_loops(p->m)) {
-		third_of_loops(p);
+	if (module_has_loops(p->m))
 		return true;
-	}
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		named = named || is_named(&plan->operands.at[i]);
 	if (named || wanted == SWITCH_OFF)

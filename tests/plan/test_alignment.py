@@ -119,7 +119,7 @@ def test_windows_of_loops_too(loop_type, tenths, tmp_path):
     config["pallas_loop_skew"] = "off"
     if loop_type == "fori_loop":
         config["pallas_fori_dma"] = "on"
-    free = plan(SMALL, **config)
+    free = plan(SMALL, **config, pallas_load_buffer_count=[2, 2, 2])
     saved = (free["vmem"]["inner"] + free["vmem"]["windows"]) * tenths // 10
     target = chip(tmp_path, free["vmem"]["total"] - saved)
     found = plan(SMALL, target, **config)

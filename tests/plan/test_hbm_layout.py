@@ -163,7 +163,7 @@ def norm(dtype, columns=512, rows=256):
 def fused(graph, **config):
     """Whether XLA is asked to make `weight` in VMEM."""
     lines = kit.emitted("kernel", graph, **config).out.splitlines()
-    return next(line for line in lines if "in weight_ref" in line).endswith(" fused")
+    return next(line for line in lines if "in weight_" in line).endswith(" fused")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int16", "int8", "float8_e5m2", "float8_e4m3fn"])
