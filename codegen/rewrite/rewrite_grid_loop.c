@@ -54,7 +54,8 @@ bool points_have_blocks(const Kernel *k) {
 	for (BufferId b = 0; b < k->buffers.count; b++) {
 		const KBuffer *x = &k->buffers.at[b];
 		bool moves = block_moves(k, x), differs = !moves || differs_at_points(k, x);
-		have = have && !x->ahead && (!moves || blocks_fill(x)) && (differs || x->role == BUFFER_IN);
+		have = have && !x->ahead && (!moves || (x->space == KSPACE_VMEM && blocks_fill(x)));
+		have = have && (differs || x->role == BUFFER_IN);
 		again += differs ? 0 : block_bits(x);
 		all += moves ? block_bits(x) : 0;
 	}
@@ -93,16 +94,16 @@ static KArg start_stay(Runs *r, BufferId of) {
 	Kernel *k = r->k;
 	KBuffer block = leave_in_hbm(k, of);
 	BufferId here = kernel_scratch(k, KSPACE_VMEM, block.dtype, block.rank, block.shape, block.name);
-	BufferId semaphore = kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, (const int64_t[]){1},
-	                                    called_after(k, block.name, "sem"));
+	BufferId semaphore =
+		kernel_scratch(k, KSPACE_DMA, DTYPE_NONE, 1, (const int64_t[]){1}, called_after(k, block.name, "sem"));
 	for (RefId ref = 0; ref < r->refs; ref++)
 		if (k->refs.at[ref].buffer == of)
 			k->refs.at[ref].buffer = here;
 	const KArg parts[] = {karg_ref(kernel_ref(k, of, 0, NULL)), karg_ref(kernel_ref(k, here, 0, NULL)),
 	                      karg_ref(element_at(k, semaphore, runs_number(r, 0)))};
 	StmtId s = drive_put(&r->d, K_COPY, 3, parts);
-	KArg copy = karg_value(
-		kernel_result(k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, called_after(k, block.name, "comes")));
+	KArg copy =
+		karg_value(kernel_result(k, s, KTYPE_COPY, DTYPE_NONE, 0, NULL, called_after(k, block.name, "comes")));
 	drive_put(&r->d, K_START, 1, &copy);
 	return copy;
 }

@@ -65,8 +65,7 @@ static StmtId copy_of(Kernel *k, BufferId in) {
 /* What stands behind where it is waited for, in the same region; NONE. */
 static StmtId wait_of(const Kernel *k, StmtId copy) {
 	for (StmtId s = copy; s != NONE; s = kernel_stmt(k, s)->next)
-		if (kernel_stmt(k, s)->op == K_WAIT &&
-		    kernel_arg(k, s, 0)->value == kernel_stmt(k, copy)->result)
+		if (kernel_stmt(k, s)->op == K_WAIT && kernel_arg(k, s, 0)->value == kernel_stmt(k, copy)->result)
 			return kernel_stmt(k, s)->next;
 	return NONE;
 }
@@ -119,8 +118,7 @@ void lines_look_at_launches(const KProgram *p) {
 			         is_row(k, &k->buffers.at[b]) && stands_for_line(p, s, k, b);
 		kernel_walk(k, k->body, look_at, row);
 		for (BufferId b = 0; b < k->buffers.count; b++)
-			k->buffers.at[b].line =
-				row[b] && (k->buffers.at[b].space == KSPACE_VMEM || is_copied(k, b));
+			k->buffers.at[b].line = row[b] && (k->buffers.at[b].space == KSPACE_VMEM || is_copied(k, b));
 	}
 }
 

@@ -57,7 +57,7 @@ def same(before, after, rows=64):
     [
         {},
         {"other": 2, "out_buffers": 2},
-        {"other": 1, "out_buffers": 2},
+        {"other": 1, "out_buffers": 1},
         {"m": 2, "n": 1, "rows": 16, "at": "m, 0"},
         {"m": 1, "n": 2, "rows": 8, "at": "0, n"},
         {"m": 4, "n": 1, "rows": 32, "width": 512, "at": "m, 0"},
@@ -65,7 +65,7 @@ def same(before, after, rows=64):
     ids=str,
 )
 def test_it_computes_the_same(words):
-    """Two dims; as many slots, or not; fewer points than slots; dims of the grid of one step."""
+    """Two dims; as many slots, or fewer, or one; fewer points than slots; dims of the grid of one step."""
     before = text(**words)
     after = executed.rewrite(before, ["grid_loop"])
     assert "grid" not in after.split("host(")[0].split("kernel k {")[1]
