@@ -1,4 +1,4 @@
-"""The rewrite of a grid whose points have blocks of their own: a loop with copies of the kernel's."""
+"""The rewrite of a grid whose points have blocks of their own: a loop with its own copies."""
 
 import executed
 import numpy as np
@@ -65,7 +65,7 @@ def same(before, after, rows=64):
     ids=str,
 )
 def test_it_computes_the_same(words):
-    """Two dims; as many slots, or fewer, or one; fewer points than slots; dims of the grid of one step."""
+    """Two dims; as many slots, or fewer, or one; fewer points than slots; dims of one step."""
     before = text(**words)
     after = executed.rewrite(before, ["grid_loop"])
     assert "grid" not in after.split("host(")[0].split("kernel k {")[1]
