@@ -101,7 +101,7 @@ static void what_a_loop_reads(void **state) {
 	static const Measured rows[] = {
 		{"squeeze_excite_bwd_x_4096",
 	         "v7x",
-	         {"pallas_loop_type=fori_loop", "pallas_fori_dma=on"},
+	         {"pallas_loop_type=fori_loop", "pallas_fori_dma=on", "pallas_load_buffer_count=[2,2,2,2,2,2]"},
 	         19288064,
 	         115},
 		{"squeeze_excite_bwd_x_4096",
