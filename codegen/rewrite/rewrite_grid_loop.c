@@ -4,11 +4,11 @@
  *     in x_ref vmem bfloat16[128, 1024] ...        scratch x_ref vmem bfloat16[3, 128, 1024]
  *         buffers 3                                start x_copy(0, 0); start x_copy(1, 1)
  *     out y_ref vmem bfloat16[128, 1024] ...  =>   def body(point, before) fori {
- *         buffers 3                                  slot = before == 2 ? 0 : before + 1
+ *         buffers 3                                  now = before == 2 ? 0 : before + 1
  *     ...                                            when (point >= 1) { start y_copy(point - 1, before) }
  *                                                    when (point < 30) { start x_copy(point + 2, before) }
- *                                                    wait x_copy(point, slot)
- *                                                    when (point >= 3) { wait y_copy(point - 3, slot) }
+ *                                                    wait x_copy(point, now)
+ *                                                    when (point >= 3) { wait y_copy(point - 3, now) }
  *                                                    ...
  *                                                  }
  *                                                  start y_copy(31, 1)

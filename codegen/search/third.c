@@ -1,14 +1,14 @@
-/* third.c - a third buffer of the grid's input windows. With two, a point's blocks start to come when the point before
- * it starts, behind what the one before that gives: where copies take about as long as what a point computes, HBM is
- * idle for the latency of a copy at every other point. With three they start a point earlier:
+/* third.c - a third buffer of the grid's windows, and of those that loops copy. With two, a point's blocks start to
+ * come when the point before it starts, behind what the one before that gives: where copies take about as long as what
+ * a point computes, HBM is idle for the latency of a copy at every other point. With three they start a point earlier:
  *
  *     HBM, two     in 2 out 0|idle|in 3 out 1|idle|        HBM, three   in 3 out 0 in 4 out 1 in 5 out 2
  *     core           point 1     |  point 2     |          core            point 1   point 2   point 3
  *
- * jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. So the grid becomes a
- * pipeline in the kernel (rewrite_pipelined.c), which one core runs. In it libtpu makes fewer bundles of the same
- * statements, too, where some reach across lanes. Taken where the time of the core says that it saves enough, or where
- * such a point computes about as long as HBM copies, and VMEM has room. */
+ * jax: "Only single (1) and double (2) buffering are supported" of the grid's own pipeline. So the grid becomes a loop
+ * in the kernel (rewrite_grid_loop.c), or a pipeline (rewrite_pipelined.c), which one core runs. In them libtpu makes
+ * fewer bundles of the same statements, too, where some reach across lanes. Taken where the time of the core says that
+ * it saves enough, or where such a point computes about as long as HBM copies, and VMEM has room. */
 #include "search.h"
 #include "codegen/core/core.h"
 #include "codegen/costs/costs.h"
