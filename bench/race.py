@@ -281,7 +281,11 @@ def split_k_contest():
     name = "split-K 8, M=512 K=32768 N=64"
     ours, helion = both(SPLIT_K, args, texts)
     whole = config_text((512, 64, 1024), "fori_loop", **keys, **WHOLE_VMEM)
-    return Contest(name, [*ours, Run("ours", SPLIT_K, args, whole)], helion, hand, flops=flops)
+    texts = [whole]
+    for columns in (1024, 2048):
+        texts += [config_text((512, 64, columns), split_k=1, **more) for more in ({}, WHOLE_VMEM)]
+    ours += [Run("ours", SPLIT_K, args, text) for text in texts]
+    return Contest(name, ours, helion, hand, flops=flops)
 
 
 CONTESTS = [
