@@ -266,7 +266,7 @@ def test_windows_of_a_loop_that_copies():
     (k_in, v_in) = loop["windows"]
     # Scores of the next step are computed beside this one's.
     assert (k_in["ahead"], k_in["behind"], v_in["ahead"], v_in["behind"]) == (1, False, 0, True)
-    assert k_in["operand"] == "k_in_hbm" and k_in["dma"] and k_in["buffers"] == 2
+    assert k_in["operand"] == "k_in_hbm" and k_in["dma"] and k_in["buffers"] == 3
     assert k_in["blocks"] == v_in["blocks"] == [[0, 0, 0], [0, 1, 0], [0, 2, 0], [0, 3, 0]]
     assert [row["ref"] for row in kernel["vmem"] if row["owner"] == "inner"] == [
         "k_in_win",

@@ -60,7 +60,7 @@ def test_v7x(graph, expected):
         # One tile: nothing hides its copies.
         ("matmul_1024", "v7x", [1024, 1024, 1024], [1024, 512, 1024], ["unroll"]),
         # 64 columns: steps of 1024 are short.
-        ("matmul_split_k_512", "v7x", [512, 64, 1024], [512, 64, 4096], ["emit_pipeline"]),
+        ("matmul_split_k_512", "v7x", [512, 64, 1024], [512, 64, 2048], ["emit_pipeline"]),
         # Whole rows of 20 KiB: 64 of them are 1.25 MiB.
         ("layer_norm_bwd_4096_10240", "v7x", [64], [128], []),
     ],
@@ -244,7 +244,7 @@ def test_what_is_refused_is_tried_smaller():
     """A chip of 6 MiB holds no tile of 1024 x 1024 and what it is made of."""
     target = {"base": "v7x", "name": "small", "vmem_bytes": 6 << 20}
     plan = kit.plan(bare("matmul_4096"), target)
-    assert plan["config"]["block_sizes"] == [512, 512, 1024]
+    assert plan["config"]["block_sizes"] == [512, 512, 512]
     assert plan["vmem"]["total"] <= 6 << 20
 
 

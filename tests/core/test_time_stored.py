@@ -50,7 +50,7 @@ def ranked():
 
 
 # Half of its configurations take as long as HBM, to 5%: which of them is first says little.
-LEAST_ORDERED = {"rms_norm_4096_8192": 0.84}
+LEAST_ORDERED = {"rms_norm_4096_8192": 0.83}
 
 
 @pytest.mark.parametrize("graph", time_accuracy.RANKED)

@@ -62,7 +62,7 @@ def test_not_where_hbm_is_waited_for(name, chip):
     config = {"pallas_loop_type": "fori_loop", "pallas_fori_dma": "on"}
     (loop,) = kit.plan(name, chip, **config)["loops"]
     assert not loop["paired"]
-    assert {w["buffers"] for w in loop["windows"]} == {2}
+    assert {w["buffers"] for w in loop["windows"]} <= {2, 3}
 
 
 def test_not_in_fewer_buffers_than_that():

@@ -22,7 +22,7 @@ MISTAKES = {
     "one buffer": (RAGGED, {"eager": True}, "jax.lax.rem(i, 2)", "0 * i"),
     "wrong window": (PIPELINE, {}, "lambda j: (tile_b, j, 0)", "lambda j: (tile_b, 0 * j, 0)"),
     "past the end": (RAGGED, {}, "pl.ds(i * 128, 128)", "pl.ds(i * 128 + 256, 128)"),
-    "the step before": (SKEWED, {}, "jax.lax.rem(ahead, 2)]", "jax.lax.rem(j, 2)]"),
+    "the step before": (SKEWED, {}, "jax.lax.rem(ahead, 3)]", "jax.lax.rem(j, 3)]"),
     "columns not rows": (SKEWED, {}, "_mask(exp2, 1, 37,", "_mask(exp2, 2, 37,"),
     "carry not set": (PIPELINE, {}, "    l_i_ref[...] = jnp.zeros(", "    l_i = jnp.zeros("),
 }  # fmt: skip
