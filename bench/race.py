@@ -280,11 +280,10 @@ def split_k_contest():
     flops = {"bfloat16": 2 * 512 * 32768 * 64}  # parts are as long as the kernel computes
     name = "split-K 8, M=512 K=32768 N=64"
     ours, helion = both(SPLIT_K, args, texts)
-    whole = config_text((512, 64, 1024), "fori_loop", **keys, **WHOLE_VMEM)
-    texts = [whole]
+    more = [config_text((512, 64, 1024), "fori_loop", **keys, **WHOLE_VMEM)]
     for columns in (1024, 2048):
-        texts += [config_text((512, 64, columns), split_k=1, **more) for more in ({}, WHOLE_VMEM)]
-    ours += [Run("ours", SPLIT_K, args, text) for text in texts]
+        more += [config_text((512, 64, columns), split_k=1, **vmem) for vmem in ({}, WHOLE_VMEM)]
+    ours += [Run("ours", SPLIT_K, args, text) for text in more]
     return Contest(name, ours, helion, hand, flops=flops)
 
 

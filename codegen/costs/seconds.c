@@ -28,7 +28,7 @@ static int step_copies(Planner *p, const Loop *loop, double *hidden, double *sho
 	*hidden = *shown = 0;
 	for (uint32_t i = 0; i < loop->windows.count; i++) {
 		const Window *w = &loop->windows.at[i];
-		in = in || (w->dma && w->input);
+		in = in || window_comes(w);
 		out = out || (w->dma && w->output);
 		if (w->dma)
 			*(w->buffers > 1 ? hidden : shown) +=

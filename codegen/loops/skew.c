@@ -88,13 +88,12 @@ static int64_t full_steps(const Skew *s) {
 	return s->loop->dim[0].computed ? s->counts.most : s->loop->dim[0].full_steps;
 }
 
-static bool copies_in(const Window *w) { return w->dma && w->input; }
-
 /* Of windows that are copied, where the configuration counts them. */
 static bool has_fewer_buffers(const Skew *s) {
 	bool fewer = false;
 	for (uint32_t i = 0; i < s->loop->windows.count && s->p->m->config.load_buffer_count.set; i++)
-		fewer = fewer || (copies_in(&s->loop->windows.at[i]) && s->loop->windows.at[i].buffers < PAIR_BUFFERS);
+		fewer = fewer ||
+		        (window_comes(&s->loop->windows.at[i]) && s->loop->windows.at[i].buffers < PAIR_BUFFERS);
 	return fewer;
 }
 
@@ -486,7 +485,7 @@ static bool pairs_are_no_loop(const Skew *s) {
 static void copy_by_pairs(const Skew *s) {
 	bool given = s->p->m->config.load_buffer_count.set;
 	for (uint32_t i = 0; i < s->loop->windows.count && !given; i++)
-		if (copies_in(&s->loop->windows.at[i]))
+		if (window_comes(&s->loop->windows.at[i]))
 			plan_window_buffers(s->p->plan, &s->loop->windows.at[i], PAIR_BUFFERS);
 }
 

@@ -313,6 +313,8 @@ typedef struct Window {
 	int64_t bytes;               /* VMEM of all its buffers */
 	const char *why;
 } Window;
+/* A step copies it from HBM. */
+static inline bool window_comes(const Window *w) { return w->dma && w->input; }
 
 /* Numbers of steps that are told apart. */
 enum { STEP_KINDS = 4 };

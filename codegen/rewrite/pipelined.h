@@ -17,6 +17,8 @@ typedef struct Visited {
 bool block_moves(const Kernel *k, const KBuffer *b);
 /* The grid's points can run in the kernel, one after the other. */
 bool points_can_run_inside(const Kernel *k);
+/* An operand that is there whole: in VMEM as its one block, or in HBM. */
+bool operand_is_whole(const Kernel *k, const KBuffer *b);
 /* No block ends outside its array. */
 bool blocks_fill(const KBuffer *b);
 /* ... and some blocks are to be copied earlier than the grid's own pipeline does. */

@@ -94,7 +94,8 @@ bool load_put_back(Kernel *k, StmtId load);
 int64_t pipelined_blocks(Kernel *k, BufferId b);
 /* ... the block of the same position comes of an output as of that input. */
 bool results_come_with(Kernel *k, BufferId in);
-/* rewrite_grid_loop.c: each block that moves is another one at each point, and lies in its array. */
+/* rewrite_grid_loop.c: each block that moves lies in its array and is another one at each point, but for inputs that
+ * are little beside the others. */
 bool points_have_blocks(const Kernel *k);
 /* rewrite_peel.c: a split loop's peeled step, with the flags set. */
 void loop_add_tail(Kernel *k, StmtId stmt);

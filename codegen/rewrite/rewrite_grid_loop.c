@@ -22,8 +22,6 @@
 #include "pipelined.h"
 #include "runs.h"
 
-#define LITTLE 0.02 /* of what a point's blocks take */
-
 /* ---- which grids ------------------------------------------------------------------------------------------------- */
 
 /* Each dim of the grid tells a dim of the block's place by itself. */
@@ -47,6 +45,8 @@ static double block_bits(const KBuffer *b) {
 	return bits;
 }
 
+#define LITTLE 0.02 /* of what a point's blocks take */
+
 /* An input that several points share, a part of a vector, comes for each of them: it is to be little. */
 bool points_have_blocks(const Kernel *k) {
 	bool have = runs_points(k) > 1;
@@ -67,14 +67,9 @@ enum { LANES = 128, LINE = 1024 };
 
 /* A whole array, in whole registers. */
 static bool stays(const Kernel *k, const KBuffer *b) {
-	int64_t at;
-	bool whole = b->role == BUFFER_IN && b->space == KSPACE_VMEM && b->index && b->rank > 0 &&
-	             dtype_bits(b->dtype) >= 8 && b->dtype != DTYPE_BOOL && !b->fused && !b->half &&
-	             kernel_same_shape(b->rank, b->shape, b->rank, b->array) &&
-	             b->shape[b->rank - 1] % (b->rank > 1 ? LANES : LINE) == 0;
-	for (uint32_t d = 0; whole && d < b->rank; d++)
-		whole = int_is_const(k, b->index[d], &at) && at == 0;
-	return whole;
+	return b->role == BUFFER_IN && b->space == KSPACE_VMEM && b->rank > 0 && dtype_bits(b->dtype) >= 8 &&
+	       b->dtype != DTYPE_BOOL && !b->fused && !b->half && operand_is_whole(k, b) &&
+	       b->shape[b->rank - 1] % (b->rank > 1 ? LANES : LINE) == 0;
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -126,15 +121,18 @@ static bool has(const Runs *r, const Track *t, BufferRole role) {
 
 static bool gives(const Runs *r) {
 	bool found = false;
-	for (uint32_t i = 0; i < r->tracks.count; i++)
-		found = found || has(r, &r->tracks.at[i], BUFFER_OUT);
+	for (uint32_t i = 0; i < r->moved.count; i++)
+		found = found || r->moved.at[i].block.role == BUFFER_OUT;
 	return found;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static void start_first(Runs *r) {
-	for (int64_t point = 0; point < r->points; point++)
+	int most = 0;
+	for (uint32_t i = 0; i < r->tracks.count; i++)
+		most = r->tracks.at[i].slots > most ? r->tracks.at[i].slots : most;
+	for (int64_t point = 0; point < int_min(r->points, most - 1); point++)
 		for (uint32_t i = 0; i < r->tracks.count; i++)
 			if (point + 1 < r->tracks.at[i].slots)
 				put_copies(r, K_START, BUFFER_IN, &r->tracks.at[i], runs_number(r, point),

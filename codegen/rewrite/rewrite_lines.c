@@ -24,13 +24,8 @@ enum { TILE = 1024 };
 
 /* A whole array, of one row of whole tiles. */
 static bool is_row(const Kernel *k, const KBuffer *b) {
-	bool row = b->space <= KSPACE_HBM && b->dtype == DTYPE_BF16 && b->rank == 2 && b->shape[0] == 1 &&
-	           b->shape[1] % TILE == 0 && kernel_same_shape(2, b->shape, 2, b->array) && !b->fused &&
-	           b->alias == NONE && !b->half && !b->held;
-	int64_t at;
-	for (uint32_t d = 0; row && b->space == KSPACE_VMEM && d < 2; d++)
-		row = b->index && int_is_const(k, b->index[d], &at) && at == 0;
-	return row;
+	return b->dtype == DTYPE_BF16 && b->rank == 2 && b->shape[0] == 1 && b->shape[1] % TILE == 0 &&
+	       operand_is_whole(k, b) && !b->fused && b->alias == NONE && !b->half && !b->held;
 }
 
 /* An input is read alone, or copied whole, an output stored whole. `data`: by buffer whether that is so. */
@@ -63,7 +58,7 @@ static StmtId copy_of(Kernel *k, BufferId in) {
 }
 
 /* What stands behind where it is waited for, in the same region; NONE. */
-static StmtId wait_of(const Kernel *k, StmtId copy) {
+static StmtId behind_wait(const Kernel *k, StmtId copy) {
 	for (StmtId s = copy; s != NONE; s = kernel_stmt(k, s)->next)
 		if (kernel_stmt(k, s)->op == K_WAIT && kernel_arg(k, s, 0)->value == kernel_stmt(k, copy)->result)
 			return kernel_stmt(k, s)->next;
@@ -72,7 +67,7 @@ static StmtId wait_of(const Kernel *k, StmtId copy) {
 
 static bool is_copied(Kernel *k, BufferId b) {
 	StmtId copy = k->buffers.at[b].role == BUFFER_IN ? copy_of(k, b) : NONE;
-	return copy != NONE && wait_of(k, copy) != NONE;
+	return copy != NONE && behind_wait(k, copy) != NONE;
 }
 
 /* The wrapper makes the row of a 1-D array. */
@@ -158,7 +153,7 @@ static void copy_line(Kernel *k, BufferId in, const int64_t *shape) {
 	                               called_after(k, k->buffers.at[row].name, "line_ref"));
 	*kernel_arg(k, copy, 0) = karg_ref(kernel_ref(k, in, 0, NULL));
 	*kernel_arg(k, copy, 1) = karg_ref(kernel_ref(k, line, 0, NULL));
-	make_row(k, wait_of(k, copy), line, row);
+	make_row(k, behind_wait(k, copy), line, row);
 }
 
 static void store_line(Kernel *k, StmtId s) {
@@ -177,12 +172,11 @@ void rewrite_lines(Kernel *k) {
 		x->rank = 1;
 		x->shape++;
 		x->array++;
-		if (x->space == KSPACE_HBM) {
+		if (x->index) /* of a block */
+			x->index++;
+		if (x->space == KSPACE_HBM)
 			copy_line(k, b, row);
-			continue;
-		}
-		x->index++;
-		if (x->role == BUFFER_IN)
+		else if (x->role == BUFFER_IN)
 			read_row(k, b, row);
 	}
 	for (uint32_t i = 0; i < stores.count; i++)

@@ -20,6 +20,15 @@ bool block_moves(const Kernel *k, const KBuffer *b) {
 	return false;
 }
 
+bool operand_is_whole(const Kernel *k, const KBuffer *b) {
+	bool whole = (b->space == KSPACE_HBM || (b->space == KSPACE_VMEM && b->index)) &&
+	             kernel_same_shape(b->rank, b->shape, b->rank, b->array);
+	int64_t at;
+	for (uint32_t d = 0; whole && b->space == KSPACE_VMEM && d < b->rank; d++)
+		whole = int_is_const(k, b->index[d], &at) && at == 0;
+	return whole;
+}
+
 bool points_can_run_inside(const Kernel *k) {
 	bool can = k->grid.count > 0 && k->grid.count <= RANK_MAX && !k->turns && !k->mesh_axis;
 	for (uint32_t d = 0; d < k->grid.count; d++)

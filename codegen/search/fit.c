@@ -50,7 +50,7 @@ static Buffered cheapest(Planner *p) {
 	for (uint32_t l = 0; l < plan->loops.count; l++)
 		for (uint32_t i = 0; i < plan->loops.at[l].windows.count; i++) {
 			const Window *w = &plan->loops.at[l].windows.at[i];
-			if (w->dma && w->input && w->buffers > 1 && !p->m->config.load_buffer_count.set &&
+			if (window_comes(w) && w->buffers > 1 && !p->m->config.load_buffer_count.set &&
 			    (!plan->skewed || (Switch)p->m->config.loop_skew.value == SWITCH_ON))
 				consider(&best, (Buffered){w->operand, l, i, loop_copies(p, l), w->bytes});
 		}

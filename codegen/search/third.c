@@ -140,8 +140,9 @@ static CoreTime time_with(Planner *p, const bool *third, int count) {
 	for (uint32_t i = 0; i < plan->operands.count; i++)
 		if (third[i])
 			set_buffers(plan, i, count);
-	set_outputs(p, points_have_blocks(plan->kernel) ? count : THIRD - 1);
-	if (plan->vmem.total > plan_vmem_line(plan))
+	int outputs = points_have_blocks(plan->kernel) ? count : THIRD - 1;
+	set_outputs(p, outputs);
+	if (outputs == THIRD && plan->vmem.total > plan_vmem_line(plan))
 		set_outputs(p, THIRD - 1);
 	plan_time(plan, p->a, &time);
 	return time;
@@ -203,8 +204,6 @@ static bool third_of_named(Planner *p) {
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
-static bool copies_in(const Window *w) { return w->dma && w->input; }
-
 /* Of two windows each; it has so many steps that a third one helps. */
 static bool copies_by_two(const Loop *loop) {
 	bool copies = false, two = loop->type != LOOP_UNROLL && !loop->paired && !loop->across;
@@ -213,23 +212,20 @@ static bool copies_by_two(const Loop *loop) {
 		steps *= loop->dim[d].computed ? 0 : loop->dim[d].full_steps;
 	for (uint32_t i = 0; i < loop->windows.count; i++) {
 		const Window *w = &loop->windows.at[i];
-		copies = copies || copies_in(w);
-		two = two && (!copies_in(w) || w->buffers == 2);
+		copies = copies || window_comes(w);
+		two = two && (!window_comes(w) || w->buffers == 2);
 	}
 	return copies && two && steps >= THIRD;
 }
 
-static CoreTime loop_time_with(Planner *p, Loop *loop, int count) {
-	CoreTime time;
+static void set_windows(Planner *p, Loop *loop, int count) {
 	for (uint32_t i = 0; i < loop->windows.count; i++)
-		if (copies_in(&loop->windows.at[i]))
+		if (window_comes(&loop->windows.at[i]))
 			plan_window_buffers(p->plan, &loop->windows.at[i], count);
 	p->plan->kernel = NULL; /* it said another count */
 	if (p->plan->left)      /* it is nearly the same kernel once more */
 		++*p->plan->left;
 	plan_vmem(p->plan, p->m, false);
-	plan_time(p->plan, p->a, &time);
-	return time;
 }
 
 void plan_third_windows(Planner *p) {
@@ -242,13 +238,14 @@ void plan_third_windows(Planner *p) {
 		plan_time(plan, p->a, &two);
 		if (two.cycles < LEAST_CYCLES || two.waits * SAVES_AT_LEAST < two.cycles * (SAVES_AT_LEAST - 1))
 			continue;
-		three = loop_time_with(p, loop, THIRD);
+		set_windows(p, loop, THIRD);
+		plan_time(plan, p->a, &three);
 		if (three.cycles * SAVES_AT_LEAST <= two.cycles && plan->vmem.total <= plan_vmem_line(plan))
 			plan_remark(plan,
 			            "a third buffer of the windows that a loop copies: about %.0f cycles, not %.0f",
 			            three.cycles, two.cycles);
 		else
-			loop_time_with(p, loop, THIRD - 1);
+			set_windows(p, loop, THIRD - 1);
 	}
 }
 
